@@ -309,7 +309,7 @@ def replay_trace(
 
 
 def gpu_starts(work: Sequence[Work], first: int) -> list[int]:
-    """Compute the start of each node in a replay that starts at ``first``, after its dependencies."""
+    """Compute the start of each node in a replay from ``first``, after its dependencies."""
     starts: list[int] = []
     for index in range(len(work)):
         ends = [starts[i] + work[i].duration + NODE_GAP_NS for i in dependencies(work, index)]

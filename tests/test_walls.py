@@ -92,7 +92,7 @@ def loaded_by(names: list[str], prelude: str = "") -> set[str]:
 
 
 def loaded_in_turn(groups: list[list[str]], prelude: str = "") -> list[set[str]]:
-    """Return ``sys.modules`` after each group, imported one after another in a fresh interpreter."""
+    """Return ``sys.modules`` after each group, imported in order in a fresh interpreter."""
     done = subprocess.run(
         [sys.executable, "-c", prelude + LOAD, json.dumps(groups)],
         cwd=ROOT,

@@ -195,16 +195,16 @@ class TraceIntegrity(Struct, frozen=True):
     def _find_lost_work(self) -> str | None:
         if (reason := self._find_lost_steps()) is not None:
             return reason
-        lost = self.format_lost_work()
+        lost_work = self.format_lost_work()
         lost_share = self.lost_work / self.launches if self.launches else 0.0
         if not self.steps:
-            return lost if lost_share > _MAX_LOST_SHARE else None
+            return lost_work if lost_share > _MAX_LOST_SHARE else None
         stray_share = self.lost_launches / self.kernels if self.kernels else 0.0
         if min(lost_share, stray_share) > _MAX_LOST_SHARE:
             # Where calls and kernels are lost independently, some are lost with their kernels.
-            return f"{lost}, and {format_count(self.lost_launches)} kernels have no launch"
+            return f"{lost_work}, and {format_count(self.lost_launches)} kernels have no launch"
         if len(self.complete_steps) < self.needed_steps:
-            subject = "the file is cut" if self.is_cut else lost
+            subject = "the file is cut" if self.is_cut else lost_work
             return (
                 f"{subject}, and only {len(self.complete_steps):,} of {self.steps:,} steps "
                 f"{'is' if len(self.complete_steps) == 1 else 'are'} complete"
@@ -239,22 +239,22 @@ def assess_integrity(
     partial = find_partial_replays(trace, links, steps)
     kernel = (trace.gpu["kind"] == "kernel").fill_null(False).to_numpy()
     correlation = get_column(trace.gpu, "correlation")
-    launched, linked = compute_launch_times(trace, links.launch)
+    launch_starts, is_linked = compute_launch_times(trace, links.launch)
     clock_error_ns = _measure_clock_error(trace, links.launch)
     lengths = [step.duration_ns for step in steps]
     step_ns = int(np.median(lengths)) if lengths else trace.info.end_ns
     # Work may precede the first call, but not all calls of a trace without any.
     has_order = bool(len(trace.runtime)) and clock_error_ns <= step_ns
-    is_pending = (launched < 0) & has_order
-    with_launch = linked | is_pending | (correlation <= 0)
+    is_pending = (launch_starts < 0) & has_order
+    with_launch = is_linked | is_pending | (correlation <= 0)
     # roctracer records collectives and replays without an id: their launches seem to have no work.
-    unidentified = int(np.count_nonzero(kernel & ~linked & (correlation <= 0)))
-    lost_work = max(int(np.count_nonzero(calls.is_lost)) - unidentified, 0)
-    is_stray = kernel & ~linked & (correlation > 0)
-    stray = _StrayKernels(get_column(trace.gpu, "ts"), launched, is_stray, clock_error_ns)
+    unidentified_count = int(np.count_nonzero(kernel & ~is_linked & (correlation <= 0)))
+    lost_work = max(int(np.count_nonzero(calls.is_lost)) - unidentified_count, 0)
+    is_stray = kernel & ~is_linked & (correlation > 0)
+    stray = _StrayKernels(get_column(trace.gpu, "ts"), launch_starts, is_stray, clock_error_ns)
     is_marked = bool(steps) and steps[0].method is not StepMethod.WHOLE
     # Without any pair of launch and kernel, the error of the clocks is unknown.
-    has_launches = bool(linked[kernel].any()) or not is_stray.any()
+    has_launches = bool(is_linked[kernel].any()) or not is_stray.any()
     starts = get_column(trace.runtime, "ts")
     return TraceIntegrity(
         launches=len(calls.rows),
@@ -264,7 +264,7 @@ def assess_integrity(
         steps=len(steps) if is_marked else 0,
         complete_steps=tuple(
             index
-            for index in _find_complete_steps(calls, steps, correlation, linked, starts[partial])
+            for index in _find_complete_steps(calls, steps, correlation, is_linked, starts[partial])
             if not stray.may_belong(steps[index])
         )
         if is_marked
@@ -319,21 +319,21 @@ def _measure_clock_error(trace: Trace, launch: Ints) -> int:
 
     Waits count only if one process uses one GPU, because a wait is for one GPU.
     """
-    linked = launch >= 0
-    begin = get_column(trace.gpu, "ts")[linked]
-    end = begin + get_column(trace.gpu, "dur")[linked]
+    linked_calls = launch >= 0
+    begin = get_column(trace.gpu, "ts")[linked_calls]
+    end = begin + get_column(trace.gpu, "dur")[linked_calls]
     starts, lengths = get_column(trace.runtime, "ts"), get_column(trace.runtime, "dur")
-    error = int((starts[launch[linked]] - begin).max(initial=0))
+    error = int((starts[launch[linked_calls]] - begin).max(initial=0))
     codes, names = encode(trace.runtime["name"])
     waits = _select_rows(codes, ["DeviceSynchronize" in name for name in names])
     is_single = trace.gpu["device"].n_unique() == 1 == trace.runtime["pid"].n_unique()
     if not len(waits) or not is_single:
         return error
-    called = (starts + lengths)[launch[linked]]
-    following = np.searchsorted(starts[waits], called)
+    call_ends = (starts + lengths)[launch[linked_calls]]
+    following = np.searchsorted(starts[waits], call_ends)
     has_wait = following < len(waits)
-    returned = (starts + lengths)[waits[following[has_wait]]]
-    return max(error, int((end[has_wait] - returned).max(initial=0)))
+    return_times = (starts + lengths)[waits[following[has_wait]]]
+    return max(error, int((end[has_wait] - return_times).max(initial=0)))
 
 
 class _Launches:
@@ -373,15 +373,17 @@ def _find_complete_steps(
     Work without any correlation id makes up for a launch without work: roctracer records
     collectives and replays in this way.
     """
-    lost, shared = (calls.start[flags] for flags in (calls.is_lost, calls.is_shared))
+    lost_calls, shared = (calls.start[flags] for flags in (calls.is_lost, calls.is_shared))
     lost_copies = [_count_between(calls.lost_copies, step) for step in steps]
     # Copies of no bytes and between CPU buffers never have work.
     typical_copies = min(lost_copies, default=0)
     complete = []
     for index, step in enumerate(steps):
         rows = step.gpu_rows
-        unidentified = int(np.count_nonzero(~linked[rows] & (correlation[rows] <= 0)))
-        missing = _count_between(lost, step) - unidentified + _count_between(partial, step)
+        unidentified_count = int(np.count_nonzero(~linked[rows] & (correlation[rows] <= 0)))
+        missing = (
+            _count_between(lost_calls, step) - unidentified_count + _count_between(partial, step)
+        )
         if (
             missing <= 0
             and not _count_between(shared, step)
@@ -411,14 +413,14 @@ class _StrayKernels:
         Those that seem to precede the trace count in no step. They are pending work of earlier
         steps if the step's own work starts only after the CPU has left the step.
         """
-        near = self.find_near(step)
+        nearby_kernels = self.find_near(step)
         inner = (self._begin >= step.start + self._error) & (self._begin < step.end - self._error)
         rows = step.gpu_rows
         if not len(rows):
             return bool(len(self._begin))  # the work may be that of this step
         if self._all_begin[rows].min() >= step.end:
-            near = near & ~self._is_pending
-        return bool((near & (self._is_pending | ~inner)).any())
+            nearby_kernels = nearby_kernels & ~self._is_pending
+        return bool((nearby_kernels & (self._is_pending | ~inner)).any())
 
 
 def _count_between(instants: Ints, step: Step) -> int:

@@ -170,7 +170,7 @@ class TestHostile:
 
     @pytest.mark.parametrize("work", [(), ("CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start)",)])
     def test_a_report_without_cuda(self, tmp_path: Path, work: tuple[str, ...]) -> None:
-        """The program ran on the CPU or was recorded without --trace=cuda; Nsight wrote the report."""
+        """The program ran on the CPU, or was recorded without --trace=cuda."""
         file = self._database(tmp_path / "a.sqlite", "CREATE TABLE META_DATA_EXPORT (name)", *work)
         with pytest.raises(InputError, match=r"without any CUDA activity; .* --trace=cuda"):
             convert_nsight(file, tmp_path)

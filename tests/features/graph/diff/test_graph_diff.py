@@ -147,7 +147,7 @@ def _sets(diff: GraphDiff) -> dict[Change, set[tuple[int | None, int | None]]]:
 
 
 def _check_whole(diff: GraphDiff) -> None:
-    """Check that every node and edge of both graphs is listed once, and that pairs have one kind."""
+    """Check that every node and edge is listed once, and that pairs have one kind."""
     assert sorted(n.a for n in diff.nodes if n.a is not None) == list(range(len(diff.a.nodes)))
     assert sorted(n.b for n in diff.nodes if n.b is not None) == list(range(len(diff.b.nodes)))
     partner = {n.a: n.b for n in diff.nodes}
