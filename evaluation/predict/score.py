@@ -235,8 +235,8 @@ def summary(rows: Sequence[Scored]) -> str:
     inside, inside_between = np.sum([row.inside for row in rows], axis=0)
     return (
         f"{len(rows)} workloads: median error {np.median(off):.1%}, worst {off.max():.1%}; back to "
-        f"back {np.median(interval_errors):.1%} and {interval_errors.max():.1%}. Inside their intervals: "
-        f"{inside} step times, {inside_between} back to back; median half width "
+        f"back {np.median(interval_errors):.1%} and {interval_errors.max():.1%}. Inside their "
+        f"intervals: {inside} step times, {inside_between} back to back; median half width "
         f"{np.median([row.half for row in rows]):.1%}."
     )
 

@@ -348,9 +348,8 @@ def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     same_work = same_work or _run_same_operators(trace, typical, other)
     only_first = differing == (0,)
     # A profiler may lose calls together with their work, in the middle of a trace too.
-    has_lost_calls = is_part(other.appearances, typical.appearances) and _list_step_operators(
-        trace, step.steps[differing[-1]]
-    ) == _list_step_operators(trace, step.steps[step.matching[0]])
+    pair = (step.steps[step.matching[0]], step.steps[differing[-1]])
+    has_lost_calls = _has_lost_calls(trace, pair, (typical, other))
     yield Blocker(
         rule=RULES[RuleId.CHANGING_SHAPE if same_work else RuleId.CONTROL_FLOW],
         certain=not (only_first or has_lost_calls)
@@ -371,6 +370,39 @@ def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
         cpu_ns=0,
         steps=len(differing),
     )
+
+
+def _has_lost_calls(
+    trace: Trace, steps: tuple[Step, Step], work: tuple[WorkSignature, WorkSignature]
+) -> bool:
+    """Return whether two steps ran the same operators, some of which launched nothing in one."""
+    typical, other = work
+    if _list_step_operators(trace, steps[0]) != _list_step_operators(trace, steps[1]):
+        return False
+    if is_part(other.appearances, typical.appearances):
+        return True
+    exclusive = _list_exclusive_operators(trace, steps[0], typical, other)
+    others = _list_exclusive_operators(trace, steps[1], other, typical)
+    return None not in exclusive | others and not exclusive & others
+
+
+def _list_exclusive_operators(
+    trace: Trace, step: Step, signature: WorkSignature, other: WorkSignature
+) -> set[str | None]:
+    """List the operators of the work of ``step`` that another step lacks; None if unknown."""
+    remaining = Counter(other.appearances)
+    launches = []
+    for look, launch in zip(signature.appearances, signature.launches.tolist(), strict=True):
+        if remaining[look]:
+            remaining[look] -= 1
+        else:
+            launches.append(launch)
+    if min(launches, default=0) < 0:
+        return {None}
+    origins = OriginResolver(
+        select_near(trace, step.start, step.end), np.array(launches, dtype=np.int64)
+    )
+    return {origins.get_origin(index, _METHOD, 1.0).op for index in range(len(launches))}
 
 
 def _list_step_operators(trace: Trace, step: Step) -> list[str]:

@@ -81,9 +81,11 @@ class PredictionWarning(StrEnum):
     """Collective durations include waits for other ranks."""
     INCOMPLETE_TRACE = "incomplete trace"
     LOST_RECORDS = "lost records"
-    """Some launches have no GPU work."""
+    """Some launches have no GPU work, or some steps no event."""
     LOST_LAUNCHES = "lost launches"
     """Some kernels have no launch."""
+    CLOCKS = "clocks"
+    """CPU and GPU clocks differ by a large part of a step."""
     GRAPHED_SHARE = "graphed share"
     """Some of the work comes from graph launches and stays as it is."""
     PROFILED_EAGER_STEP = "profiled eager step"
@@ -430,8 +432,9 @@ def _find_warnings(
         PredictionWarning.UNLIKE_STEPS: has_marks and step.has_unlike_steps,
         PredictionWarning.COLLECTIVES: step.waits_for_ranks,
         PredictionWarning.INCOMPLETE_TRACE: bool(trace.info.completeness_problems),
-        PredictionWarning.LOST_RECORDS: step.integrity.lost_work > 0,
+        PredictionWarning.LOST_RECORDS: (step.integrity.lost_work + step.integrity.empty_steps > 0),
         PredictionWarning.LOST_LAUNCHES: step.integrity.lost_launches > 0,
+        PredictionWarning.CLOCKS: step.integrity.explain_clock_error() is not None,
         PredictionWarning.GRAPHED_SHARE: step.graphed > 0,
         PredictionWarning.PROFILED_EAGER_STEP: has_marks and side is EagerSide.TRACED,
     }

@@ -32,6 +32,8 @@ _MAX_LOST_SHARE: Final = 0.05
 of calls that may be lost in addition to GPU records."""
 _MAX_CLOCK_SHARE: Final = 0.1
 """Maximum clock error for busy and launch-bound time, as a share of the median step."""
+_MAX_OVERLAP_SHARE: Final = 0.1
+"""Maximum overlap of a marked step with earlier ones, as a share of the median mark."""
 _STEPS_IF_CUT: Final = 3
 """Minimum number of complete steps with the same work in a file that was cut."""
 _STEPS_IF_LOST: Final = 2
@@ -69,6 +71,12 @@ class TraceIntegrity(Struct, frozen=True):
     """Indices of the steps whose launches all have GPU work."""
     launched_steps: tuple[int, ...]
     """Indices of the steps whose kernels all have a launch."""
+    empty_steps: int
+    """Number of steps without any work, call or operator."""
+    overlapping_steps: int
+    """Number of steps that start before an earlier one ends."""
+    instant_kernels: int
+    """Number of kernels that last 0 ns."""
     is_cut: bool
     """True if the file ends early or is damaged."""
     processes: int
@@ -99,8 +107,9 @@ class TraceIntegrity(Struct, frozen=True):
     @property
     def is_complete(self) -> bool:
         """True if nothing is known to be missing or merged."""
-        losses = self.lost_work + self.lost_launches + self.partial_replays
-        return not (losses or self.is_cut or self._merged_reason)
+        losses = self.lost_work + self.lost_launches + self.partial_replays + self.empty_steps
+        faults = (self.is_cut, self._merged_reason, self._find_overlaps(), self._find_untimed())
+        return not (losses or any(faults))
 
     @property
     def needed_steps(self) -> int:
@@ -125,6 +134,12 @@ class TraceIntegrity(Struct, frozen=True):
             )
         return None
 
+    @property
+    def has_step_times(self) -> bool:
+        """True if the lengths of the steps, or of an unmarked trace, are known."""
+        has_steps = self._merged_reason is None and self._find_overlaps() is None
+        return has_steps and self._find_clock_error(1.0) is None
+
     def supports(self, claim: Claim) -> bool:
         """Return True if the trace supports a conclusion of this kind."""
         return self.explain(claim) is None
@@ -135,25 +150,44 @@ class TraceIntegrity(Struct, frozen=True):
         return None if reason is None else Missing(Fact.COMPLETE_TRACE, reason)
 
     def _find_obstacle(self, claim: Claim) -> str | None:
-        if self._merged_reason is not None:
-            return self._merged_reason
+        if (reason := self._merged_reason or self._find_overlaps()) is not None:
+            return reason
         match claim:
             case Claim.STEPS:
                 reason = None if self.steps else "the trace marks no steps"
             case Claim.LAUNCHES:
                 reason = self._find_lost_launches() or self._find_stray_kernels()
             case Claim.COUNTS | Claim.BUSY:
-                clock = self._find_clock_error(_MAX_CLOCK_SHARE) if claim is Claim.BUSY else None
-                reason = self._find_lost_steps() or self._find_stray_kernels() or clock
+                reason = self._find_lost_steps() or self._find_stray_kernels()
+                if claim is Claim.BUSY:
+                    reason = reason or self.explain_clock_error() or self._find_untimed()
             case Claim.WORK:
                 # With a larger error, even the step in which work ran is unknown.
-                reason = self._find_lost_work() or self._find_clock_error(1.0)
+                reason = (
+                    self._find_lost_work() or self._find_clock_error(1.0) or self._find_untimed()
+                )
             case Claim.LAUNCH_BOUND:
                 reason = self._find_lost_work() or self._find_lost_time()
             case Claim.DATA_DEPENDENCE:
                 any_step = "the file is cut, so parts of any step may be missing"
                 reason = any_step if self.is_cut else None
         return reason
+
+    def _find_overlaps(self) -> str | None:
+        if not self.overlapping_steps:
+            return None
+        verb = "starts before an earlier one ends" if self.overlapping_steps == 1 else "overlap"
+        return (
+            f"{self.overlapping_steps:,} of {self.steps:,} marked steps {verb}, as marks of nested "
+            "loops or several threads do: mark the steps of one loop only"
+        )
+
+    def _find_untimed(self) -> str | None:
+        """Return a reason if kernels have no length."""
+        if self.instant_kernels <= _MAX_LOST_SHARE * self.kernels:
+            return None
+        kernels = pluralize(self.kernels, "kernel")
+        return f"{format_count(self.instant_kernels)} of {kernels} last 0 ns in the trace"
 
     def _find_lost_steps(self) -> str | None:
         if not self.steps or self.complete_steps:
@@ -192,19 +226,29 @@ class TraceIntegrity(Struct, frozen=True):
         verb = "has" if self.launches == 1 else "have"
         return f"{format_count(self.lost_work)} of {launches} {verb} no GPU work"
 
+    def format_empty_steps(self) -> str:
+        """Format the number of steps without any event."""
+        verb = "contains" if self.empty_steps == 1 else "contain"
+        return f"{self.empty_steps:,} of {self.steps:,} steps {verb} no work, call or operator"
+
+    def explain_clock_error(self) -> str | None:
+        """Return a reason if the clock error is a large part of a step."""
+        return self._find_clock_error(_MAX_CLOCK_SHARE)
+
     def _find_lost_work(self) -> str | None:
         if (reason := self._find_lost_steps()) is not None:
             return reason
-        lost_work = self.format_lost_work()
+        lost = self.format_lost_work()
         lost_share = self.lost_work / self.launches if self.launches else 0.0
         if not self.steps:
-            return lost_work if lost_share > _MAX_LOST_SHARE else None
+            return lost if lost_share > _MAX_LOST_SHARE else None
         stray_share = self.lost_launches / self.kernels if self.kernels else 0.0
         if min(lost_share, stray_share) > _MAX_LOST_SHARE:
             # Where calls and kernels are lost independently, some are lost with their kernels.
-            return f"{lost_work}, and {format_count(self.lost_launches)} kernels have no launch"
+            return f"{lost}, and {format_count(self.lost_launches)} kernels have no launch"
         if len(self.complete_steps) < self.needed_steps:
-            subject = "the file is cut" if self.is_cut else lost_work
+            subject = lost if self.lost_work or not self.empty_steps else self.format_empty_steps()
+            subject = "the file is cut" if self.is_cut else subject
             return (
                 f"{subject}, and only {len(self.complete_steps):,} of {self.steps:,} steps "
                 f"{'is' if len(self.complete_steps) == 1 else 'are'} complete"
@@ -214,7 +258,7 @@ class TraceIntegrity(Struct, frozen=True):
     def _find_lost_time(self) -> str | None:
         if not self.has_calls:
             return "the trace contains no events of the CPU"
-        return self._find_clock_error(_MAX_CLOCK_SHARE)
+        return self.explain_clock_error() or self._find_untimed()
 
     def _find_clock_error(self, max_share: float) -> str | None:
         """Return a reason if the clock error exceeds ``max_share`` of the median step."""
@@ -239,23 +283,24 @@ def assess_integrity(
     partial = find_partial_replays(trace, links, steps)
     kernel = (trace.gpu["kind"] == "kernel").fill_null(False).to_numpy()
     correlation = get_column(trace.gpu, "correlation")
-    launch_starts, is_linked = compute_launch_times(trace, links.launch)
+    launched, linked = compute_launch_times(trace, links.launch)
     clock_error_ns = _measure_clock_error(trace, links.launch)
     lengths = [step.duration_ns for step in steps]
     step_ns = int(np.median(lengths)) if lengths else trace.info.end_ns
     # Work may precede the first call, but not all calls of a trace without any.
     has_order = bool(len(trace.runtime)) and clock_error_ns <= step_ns
-    is_pending = (launch_starts < 0) & has_order
-    with_launch = is_linked | is_pending | (correlation <= 0)
+    is_pending = (launched < 0) & has_order
+    with_launch = linked | is_pending | (correlation <= 0)
     # roctracer records collectives and replays without an id: their launches seem to have no work.
-    unidentified_count = int(np.count_nonzero(kernel & ~is_linked & (correlation <= 0)))
-    lost_work = max(int(np.count_nonzero(calls.is_lost)) - unidentified_count, 0)
-    is_stray = kernel & ~is_linked & (correlation > 0)
-    stray = _StrayKernels(get_column(trace.gpu, "ts"), launch_starts, is_stray, clock_error_ns)
+    unidentified = int(np.count_nonzero(kernel & ~linked & (correlation <= 0)))
+    lost_work = max(int(np.count_nonzero(calls.is_lost)) - unidentified, 0)
+    is_stray = kernel & ~linked & (correlation > 0)
+    stray = _StrayKernels(get_column(trace.gpu, "ts"), launched, is_stray, clock_error_ns)
     is_marked = bool(steps) and steps[0].method is not StepMethod.WHOLE
     # Without any pair of launch and kernel, the error of the clocks is unknown.
-    has_launches = bool(is_linked[kernel].any()) or not is_stray.any()
+    has_launches = bool(linked[kernel].any()) or not is_stray.any()
     starts = get_column(trace.runtime, "ts")
+    empty = _find_empty_steps(trace, steps) if is_marked else frozenset()
     return TraceIntegrity(
         launches=len(calls.rows),
         launches_with_work=len(calls.rows) - lost_work,
@@ -264,16 +309,20 @@ def assess_integrity(
         steps=len(steps) if is_marked else 0,
         complete_steps=tuple(
             index
-            for index in _find_complete_steps(calls, steps, correlation, is_linked, starts[partial])
-            if not stray.may_belong(steps[index])
+            for index in _find_complete_steps(calls, steps, correlation, linked, starts[partial])
+            if index not in empty and not stray.may_belong(steps[index])
         )
         if is_marked
         else (),
         launched_steps=tuple(
             index
             for index, step in enumerate(steps if is_marked and has_launches else ())
-            if not (is_stray[step.gpu_rows].any() or stray.find_near(step).any())
+            if index not in empty
+            and not (is_stray[step.gpu_rows].any() or stray.find_near(step).any())
         ),
+        empty_steps=len(empty),
+        overlapping_steps=_count_overlapping_steps(steps) if is_marked else 0,
+        instant_kernels=int(np.count_nonzero(kernel & (get_column(trace.gpu, "dur") == 0))),
         is_cut=trace.info.is_cut,
         processes=len(np.unique(get_column(trace.runtime, "pid")[calls.rows])),
         devices=len(np.unique(get_column(trace.gpu, "device")[kernel])),
@@ -314,26 +363,44 @@ def select_launched_steps(
     return tuple(steps[index] for index in indices) or steps
 
 
+def _find_empty_steps(trace: Trace, steps: Sequence[Step]) -> frozenset[int]:
+    """Find the steps without any event, if other steps have some."""
+    starts = [np.sort(get_column(table, "ts")) for table in (trace.runtime, trace.ops)]
+    empty = frozenset(
+        index
+        for index, step in enumerate(steps)
+        if not len(step.gpu_rows) and not any(_count_between(column, step) for column in starts)
+    )
+    return empty if len(empty) < len(steps) else frozenset()
+
+
+def _count_overlapping_steps(steps: Sequence[Step]) -> int:
+    begin = np.array([step.start for step in steps], dtype=np.int64)
+    end = np.array([step.end for step in steps], dtype=np.int64)
+    overlap = np.maximum.accumulate(end)[:-1] - begin[1:]
+    return int(np.count_nonzero(overlap > _MAX_OVERLAP_SHARE * np.median(end - begin)))
+
+
 def _measure_clock_error(trace: Trace, launch: Ints) -> int:
     """Measure by how much GPU times contradict launches and waits, in ns.
 
     Waits count only if one process uses one GPU, because a wait is for one GPU.
     """
-    linked_calls = launch >= 0
-    begin = get_column(trace.gpu, "ts")[linked_calls]
-    end = begin + get_column(trace.gpu, "dur")[linked_calls]
+    linked = launch >= 0
+    begin = get_column(trace.gpu, "ts")[linked]
+    end = begin + get_column(trace.gpu, "dur")[linked]
     starts, lengths = get_column(trace.runtime, "ts"), get_column(trace.runtime, "dur")
-    error = int((starts[launch[linked_calls]] - begin).max(initial=0))
+    error = int((starts[launch[linked]] - begin).max(initial=0))
     codes, names = encode(trace.runtime["name"])
     waits = _select_rows(codes, ["DeviceSynchronize" in name for name in names])
     is_single = trace.gpu["device"].n_unique() == 1 == trace.runtime["pid"].n_unique()
     if not len(waits) or not is_single:
         return error
-    call_ends = (starts + lengths)[launch[linked_calls]]
-    following = np.searchsorted(starts[waits], call_ends)
+    called = (starts + lengths)[launch[linked]]
+    following = np.searchsorted(starts[waits], called)
     has_wait = following < len(waits)
-    return_times = (starts + lengths)[waits[following[has_wait]]]
-    return max(error, int((end[has_wait] - return_times).max(initial=0)))
+    returned = (starts + lengths)[waits[following[has_wait]]]
+    return max(error, int((end[has_wait] - returned).max(initial=0)))
 
 
 class _Launches:
@@ -373,17 +440,15 @@ def _find_complete_steps(
     Work without any correlation id makes up for a launch without work: roctracer records
     collectives and replays in this way.
     """
-    lost_calls, shared = (calls.start[flags] for flags in (calls.is_lost, calls.is_shared))
+    lost, shared = (calls.start[flags] for flags in (calls.is_lost, calls.is_shared))
     lost_copies = [_count_between(calls.lost_copies, step) for step in steps]
     # Copies of no bytes and between CPU buffers never have work.
     typical_copies = min(lost_copies, default=0)
     complete = []
     for index, step in enumerate(steps):
         rows = step.gpu_rows
-        unidentified_count = int(np.count_nonzero(~linked[rows] & (correlation[rows] <= 0)))
-        missing = (
-            _count_between(lost_calls, step) - unidentified_count + _count_between(partial, step)
-        )
+        unidentified = int(np.count_nonzero(~linked[rows] & (correlation[rows] <= 0)))
+        missing = _count_between(lost, step) - unidentified + _count_between(partial, step)
         if (
             missing <= 0
             and not _count_between(shared, step)
@@ -413,14 +478,14 @@ class _StrayKernels:
         Those that seem to precede the trace count in no step. They are pending work of earlier
         steps if the step's own work starts only after the CPU has left the step.
         """
-        nearby_kernels = self.find_near(step)
+        near = self.find_near(step)
         inner = (self._begin >= step.start + self._error) & (self._begin < step.end - self._error)
         rows = step.gpu_rows
         if not len(rows):
             return bool(len(self._begin))  # the work may be that of this step
         if self._all_begin[rows].min() >= step.end:
-            nearby_kernels = nearby_kernels & ~self._is_pending
-        return bool((nearby_kernels & (self._is_pending | ~inner)).any())
+            near = near & ~self._is_pending
+        return bool((near & (self._is_pending | ~inner)).any())
 
 
 def _count_between(instants: Ints, step: Step) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
@@ -33,7 +35,7 @@ def test_ctrl_k_jumps_and_share_copies(visitor: BrowserContext, dashboard: str) 
         page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text }")
         page.locator(".share-link").click()
         expect(page.locator(".share-link")).to_have_text("Link copied")
-        assert page.evaluate("window.copied") == page.url
+        page.wait_for_function("window.copied === location.href")
 
 
 def test_ctrl_k_between_two_pages_opens_with_the_next(
@@ -72,7 +74,7 @@ def test_invisible_characters_of_names_are_shown(visitor: BrowserContext, dashbo
         expect(names.first).to_have_text(r"safe\u202egpj.exe")
         expect(names.nth(1)).to_have_text(r"bell\x07 and <b>bold</b>")
         first = page.locator("dialog.palette [role=option]").first
-        assert "experiment=safe%E2%80%AEgpj.exe" in (first.get_attribute("href") or "")
+        expect(first).to_have_attribute("href", re.compile("experiment=safe%E2%80%AEgpj[.]exe"))
 
 
 def test_experiments_that_the_page_does_not_list_come_from_the_server(
