@@ -96,7 +96,7 @@ def in_order(items: list[pytest.Item]) -> None:
 
 
 class LongestFirst(LoadFileScheduling):
-    """Gives out files as they were collected, those of a row of ``FIRST`` at once."""
+    """Schedules files in the order of collection, those in a row of ``FIRST`` together."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = file_of(nodeid)

@@ -370,6 +370,7 @@ _PARTIAL_BASIS: Final = (
     PredictionWarning.INCOMPLETE_TRACE,
     PredictionWarning.LOST_RECORDS,
     PredictionWarning.LOST_LAUNCHES,
+    PredictionWarning.CLOCKS,
     PredictionWarning.GRAPHED_SHARE,
 )
 
@@ -401,10 +402,11 @@ def _format_warning(prediction: Prediction, warning: PredictionWarning) -> str:
         case PredictionWarning.FEW_STEPS | PredictionWarning.UNLIKE_STEPS:
             return _format_few_steps(prediction.step, warning)
         case PredictionWarning.INCOMPLETE_TRACE:
-            return f"the trace is incomplete: {prediction.incomplete}"
+            return f"the trace is incomplete: {(prediction.incomplete or '').removesuffix('.')}"
         case (
             PredictionWarning.LOST_RECORDS
             | PredictionWarning.LOST_LAUNCHES
+            | PredictionWarning.CLOCKS
             | PredictionWarning.GRAPHED_SHARE
         ):
             return _format_partial_basis(prediction.step, warning)
@@ -428,6 +430,8 @@ def _format_partial_basis(step: EagerStep, warning: PredictionWarning) -> str:
         case PredictionWarning.LOST_LAUNCHES:
             kernels = step.integrity.format_lost_launches()
             return f"{kernels}: capture blockers and idle causes may be incomplete"
+        case PredictionWarning.CLOCKS:
+            return f"{step.integrity.explain_clock_error()}: the step time may be wrong by as much"
     return _format_graphed_share(step)
 
 
@@ -440,7 +444,8 @@ def _format_graphed_share(step: EagerStep) -> str:
 
 
 def _format_lost_records(integrity: TraceIntegrity) -> str:
-    lost = integrity.format_lost_work()
+    empty = integrity.format_empty_steps() if integrity.empty_steps else None
+    lost = integrity.format_lost_work() if integrity.lost_work or not empty else empty
     if not integrity.steps:
         return f"{lost}: counts and busy time are lower bounds"
     excluded = integrity.steps - len(integrity.complete_steps)

@@ -228,6 +228,7 @@ def summarise_rank(
         exposed.append(step.busy_ns - busy)
     selection = select_launched_steps(traced_steps, integrity)
     launched_steps = () if isinstance(selection, Missing) else selection
+    lasting_steps = traced_steps if integrity.has_step_times else ()
     is_launch_known = is_measured and integrity.supports(Claim.LAUNCH_BOUND)
     names = trace.info.device_names
     rows.append(
@@ -242,8 +243,8 @@ def summarise_rank(
             "events": trace.info.events,
             "steps": len(traced_steps),
             "marked": bool(traced_steps) and traced_steps[0].method is not StepMethod.WHOLE,
-            "step_ns": _compute_median([step.duration_ns for step in traced_steps]),
-            "step_p95_ns": _compute_p95([step.duration_ns for step in traced_steps]),
+            "step_ns": _compute_median([step.duration_ns for step in lasting_steps]),
+            "step_p95_ns": _compute_p95([step.duration_ns for step in lasting_steps]),
             "busy_ns": _compute_median([step.busy_ns for step in timed_steps]),
             "compute_ns": _compute_median(compute),
             "communication_ns": _compute_median(exposed),

@@ -90,7 +90,7 @@ def find_problems(
         _select_rows(uncaptured, is_graph & without_work),
     )
     single_missing = _select_rows(uncaptured, ~is_graph & without_work)
-    unidentified = gpu.filter((gpu["kind"] == "kernel") & (gpu["correlation"].fill_null(0) == 0))
+    unidentified = gpu.filter((gpu["kind"] == "kernel") & (gpu["correlation"].fill_null(0) <= 0))
     if 0 < single_missing.height == missing.height <= unidentified.height:
         problems.append(_build_unidentified_problem(uncaptured, missing, unidentified))
     else:
