@@ -80,8 +80,8 @@ def find_step_ranges(trace: Trace, links: Links) -> StepRanges:
     tables = (trace.annotations, trace.ops)
     for prefix, method in ((STEP, StepMethod.MARKED), (_PROFILER_STEP, StepMethod.PROFILER)):
         for table in tables:
-            if (numbered := _find_numbered(trace, table, prefix, method)) is not None:
-                return numbered
+            if (numbered_ranges := _find_numbered(trace, table, prefix, method)) is not None:
+                return numbered_ranges
     for pattern, method in ((_ENGINE, StepMethod.ENGINE), (_NAMED, StepMethod.NAMED)):
         if (outermost := _find_outermost(trace.annotations, pattern, method)) is not None:
             return outermost
@@ -94,10 +94,10 @@ def find_step_ranges(trace: Trace, links: Links) -> StepRanges:
 def _find_rows(table: pl.DataFrame, pattern: re.Pattern[str]) -> Ints:
     """Return the rows of ``table`` with names that match ``pattern``; each name is tested once."""
     names = table["name"].unique().drop_nulls().cast(str).to_list()
-    requested = [name for name in names if pattern.match(name)]
-    if not requested:
+    matching_names = [name for name in names if pattern.match(name)]
+    if not matching_names:
         return np.zeros(0, dtype=np.int64)
-    return np.flatnonzero(table["name"].cast(str).is_in(requested).fill_null(False).to_numpy())
+    return np.flatnonzero(table["name"].cast(str).is_in(matching_names).fill_null(False).to_numpy())
 
 
 def _get_bounds(table: pl.DataFrame, rows: Ints) -> tuple[Ints, Ints]:
@@ -131,13 +131,13 @@ def _order_distinct_marks(index: Ints, begin: Ints, end: Ints, process: Ints) ->
     These have the same number and process as an earlier mark, and start before it ends.
     """
     order = np.argsort(begin, kind="stable")
-    latest: dict[tuple[int, int], int] = {}
+    latest_marks: dict[tuple[int, int], int] = {}
     distinct = []
     for row in order.tolist():
         key = (int(index[row]), int(process[row]))
-        if key in latest and begin[row] < latest[key]:
+        if key in latest_marks and begin[row] < latest_marks[key]:
             continue
-        latest[key] = int(end[row])
+        latest_marks[key] = int(end[row])
         distinct.append(row)
     return np.array(distinct, dtype=np.int64)
 
@@ -271,13 +271,13 @@ def find_steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
     links = links or link_trace_launches(trace)
     ranges = find_step_ranges(trace, links)
     start, end = ranges.start, ranges.end
-    launched, linked = compute_launch_times(trace, links.launch)
-    owner = _find_owners(launched, ranges)
+    launch_starts, is_linked = compute_launch_times(trace, links.launch)
+    owner = _find_owners(launch_starts, ranges)
     begin = get_column(trace.gpu, "ts")
     stop = begin + np.maximum(get_column(trace.gpu, "dur"), 0)
     rows_of, order, bounds = _group_rows(owner, len(start))
     step = owner[order]
-    span_start, span_end = _compute_spans(ranges, launched, (begin, stop), owner)
+    span_start, span_end = _compute_spans(ranges, launch_starts, (begin, stop), owner)
     kind = _encode_names(trace.gpu["kind"], _get_kind_index)
     kind[_encode_names(trace.gpu["name"], _is_whole_graph) == 1] = len(_KINDS)
     kinds = _count_kinds(step, kind[order], len(start), len(_KINDS))
@@ -288,17 +288,17 @@ def find_steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
     )
     busy = _sum_between(inside, bounds)
     work = _sum_between((stop - begin)[order], bounds)
-    unlinked = _sum_between((~linked[order]).astype(np.int64), bounds)
+    unlinked_counts = _sum_between((~is_linked[order]).astype(np.int64), bounds)
     return tuple(
-        Step(number, first, last, since, until, ranges.method, rows, *counts)
-        for number, first, last, since, until, rows, counts in zip(
+        Step(number, first, last, since_ns, until_ns, ranges.method, rows, *counts)
+        for number, first, last, since_ns, until_ns, rows, counts in zip(
             ranges.index.tolist(),
             start.tolist(),
             end.tolist(),
             span_start.tolist(),
             span_end.tolist(),
             rows_of,
-            np.column_stack((unlinked, busy, work, kinds, calls)).tolist(),
+            np.column_stack((unlinked_counts, busy, work, kinds, calls)).tolist(),
             strict=True,
         )
     )
@@ -324,8 +324,8 @@ def compute_exclusive_ns(start: Ints, end: Ints, group: Ints | None = None) -> I
         shift = group * stride - low
         start, end = start + shift, end + shift
     reach = np.maximum.accumulate(end)
-    covered = np.concatenate((start[:1], reach[:-1]))
-    return np.asarray(np.maximum(end - np.maximum(start, covered), 0), dtype=np.int64)
+    covered_until = np.concatenate((start[:1], reach[:-1]))
+    return np.asarray(np.maximum(end - np.maximum(start, covered_until), 0), dtype=np.int64)
 
 
 def measure_span_union(step: Step, start: Ints, end: Ints) -> int:
@@ -356,24 +356,26 @@ def compute_launch_times(trace: Trace, launch: Ints) -> tuple[Ints, npt.NDArray[
     The launch time is -1 before the trace started, and the start of the row if the call is
     unknown. Both have shape (rows,); ``launch`` holds the row of each call, or -1.
     """
-    linked = launch >= 0
+    is_linked = launch >= 0
     begin = get_column(trace.gpu, "ts")
-    if not linked.any():
-        return begin, linked
-    launched = np.where(linked, get_column(trace.runtime, "ts")[np.maximum(launch, 0)], begin)
+    if not is_linked.any():
+        return begin, is_linked
+    launch_starts = np.where(
+        is_linked, get_column(trace.runtime, "ts")[np.maximum(launch, 0)], begin
+    )
     # Correlation ids ascend with calls, and a stream runs work in the order of calls.
     correlation = get_column(trace.gpu, "correlation")
-    called = get_column(trace.runtime, "correlation")
-    first_call = called[called > 0].min(initial=np.iinfo(np.int64).max)
-    early = ~linked & (correlation > 0) & (correlation < first_call)
-    if early.any():
+    called_ids = get_column(trace.runtime, "correlation")
+    first_call = called_ids[called_ids > 0].min(initial=np.iinfo(np.int64).max)
+    is_early = ~is_linked & (correlation > 0) & (correlation < first_call)
+    if is_early.any():
         stream = get_column(trace.gpu, "stream") + (get_column(trace.gpu, "device") << 32)
         _, code = np.unique(stream, return_inverse=True)
         code = code.reshape(-1)
         first = np.full(int(code.max()) + 1, np.iinfo(np.int64).max, dtype=np.int64)
-        np.minimum.at(first, code[linked], begin[linked])
-        launched[early & (begin < first[code])] = _BEFORE_TRACE
-    return launched, linked
+        np.minimum.at(first, code[is_linked], begin[is_linked])
+        launch_starts[is_early & (begin < first[code])] = _BEFORE_TRACE
+    return launch_starts, is_linked
 
 
 def _find_owners(launched: Ints, ranges: StepRanges) -> Ints:
@@ -394,8 +396,8 @@ def _compute_spans(
     step_ends = end.copy()
     has_owner = owner >= 0
     np.maximum.at(step_ends, owner[has_owner], stop[has_owner])
-    settled = ranges.method in (StepMethod.MARKED, StepMethod.WHOLE) or (step_ends <= end).all()
-    if settled:
+    is_settled = ranges.method in (StepMethod.MARKED, StepMethod.WHOLE) or (step_ends <= end).all()
+    if is_settled:
         return start, end
     order = np.argsort(launched, kind="stable")
     latest_end = np.maximum.accumulate(np.concatenate(([np.iinfo(np.int64).min], stop[order])))
