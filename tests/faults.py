@@ -6,10 +6,11 @@ import io
 import os
 import resource
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import IO, Any, Final, TypeVar
 
 import pytest
@@ -20,6 +21,7 @@ T = TypeVar("T")
 
 _ROOT: Final = Path(__file__).parents[1]
 _OURS: Final = (str(_ROOT / "graphviz_dash"), str(_ROOT / "collectors"))
+_TIMES: Final = 2
 _ALLOCATES_NOTHING: Final = frozenset({"close", "enable", "disable", "isenabled", "__exit__"})
 
 
@@ -130,14 +132,23 @@ def failing_change(number: int) -> Iterator[Countdown]:
 
 @contextmanager
 def failing_allocation(number: int) -> Iterator[Countdown]:
-    """The ``number``-th call that our modules make into C code raises MemoryError instead, as it
-    does where memory is refused."""
+    """Let a call that our modules make into C code raise MemoryError, as if memory were refused.
+
+    Only the first two calls from each place count; the ``number``-th of these fails. Later calls of
+    a loop find the state that its second call found.
+    """
     fails = Countdown(number)
+    calls = Counter[tuple[CodeType, int, str]]()
 
     def profile(frame: FrameType, event: str, called: object) -> None:
         if event != "c_call" or not frame.f_code.co_filename.startswith(_OURS):
             return
-        if getattr(called, "__name__", "") not in _ALLOCATES_NOTHING and fails():
+        name = getattr(called, "__name__", "")
+        if name in _ALLOCATES_NOTHING:
+            return
+        place = frame.f_code, frame.f_lasti, name
+        calls[place] += 1
+        if calls[place] <= _TIMES and fails():
             raise MemoryError
 
     sys.setprofile(profile)
@@ -186,8 +197,8 @@ def each_in_turn(
     every: int = 1,
     errors: tuple[type[Exception], ...] = (InputError, MemoryError),
 ) -> Iterator[T | Exception]:
-    """What ``act`` returns or raises when its first read or allocation fails, when its second one
-    does (or as many further on as ``every`` says), and so on until it has no more of them."""
+    """Return the results or errors of ``act`` with its first read or allocation failing, then with
+    the one ``every`` further on, and so on until no more of them are left."""
     number = 1
     while True:
         outcome: T | Exception

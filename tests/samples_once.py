@@ -12,16 +12,28 @@ from typing import Any, Final
 
 import pytest
 
+from graphviz_dash.analysis.attribution.attribution import attribute_graphs
 from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.metrics.graph_coverage import compute_coverage
 from graphviz_dash.analysis.metrics.kernel_table import build_kernel_table
 from graphviz_dash.analysis.nodes.concurrency import analyze_run
 from graphviz_dash.analysis.nodes.node_table import build_tables
-from graphviz_dash.analysis.ranks.ranks import compare_ranks
+from graphviz_dash.analysis.prediction.calibration import load_shipped_calibration
+from graphviz_dash.analysis.prediction.evaluation import predict_run
+from graphviz_dash.analysis.ranks.ranks import compare_ranks, compute_rank_waits
 from graphviz_dash.analysis.replays.graph_chooser import GraphIdentities
 from graphviz_dash.analysis.replays.replays import match_replays
+from graphviz_dash.analysis.step_comparison.typical_step import build_typical_step
+from graphviz_dash.analysis.trace.integrity import assess_integrity, select_complete_steps
+from graphviz_dash.analysis.trace.steps import find_steps
+from graphviz_dash.bundle import launch
+from graphviz_dash.bundle.references import REFERENCE_FOLDER
+from graphviz_dash.features.launch.analysis.launch_costs import analyze_launch_costs
 from graphviz_dash.features.prediction.analysis.stream_prediction import predict_run_parallel
+from graphviz_dash.features.torch_compile.analysis.report import build_compile_report
 from graphviz_dash.ingest import cache, load
 from graphviz_dash.ingest.limits import Limits
+from graphviz_dash.model.launch import LaunchRecording
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.model.trace import Trace
 
@@ -35,6 +47,17 @@ _ANALYSES: Final = (
     build_kernel_table,
     compare_ranks,
     compare_runs,
+    # Several comparisons contain the same run.
+    find_steps,
+    assess_integrity,
+    select_complete_steps,
+    compute_coverage,
+    attribute_graphs,
+    compute_rank_waits,
+    build_typical_step,
+    predict_run,
+    build_compile_report,
+    analyze_launch_costs,
 )
 """Slow pure functions that many surfaces call."""
 
@@ -42,7 +65,8 @@ _PRIMITIVES: Final = (str, int, float, bool, Path, type(None))
 
 
 def _is_of_samples(path: Path) -> bool:
-    return path.resolve().is_relative_to(SAMPLES)
+    whole = path.resolve()
+    return whole.is_relative_to(SAMPLES) or whole.is_relative_to(REFERENCE_FOLDER)
 
 
 @contextmanager
@@ -52,7 +76,9 @@ def samples_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         _read_traces_once(patched)
         kept = _Kept()
+        kept.keep(load_shipped_calibration())
         _load_runs_once(patched, kept)
+        _read_launches_once(patched, kept)
         for analysis in _ANALYSES:
             _replace_everywhere(patched, analysis, kept.share(analysis))
         yield
@@ -147,6 +173,20 @@ def _load_runs_once(patched: pytest.MonkeyPatch, kept: _Kept) -> None:
         return runs[key]
 
     _replace_everywhere(patched, read, load_once)
+
+
+def _read_launches_once(patched: pytest.MonkeyPatch, kept: _Kept) -> None:
+    read, recordings = launch.read_launch, dict[Path, LaunchRecording]()
+
+    def read_once(path: Path) -> LaunchRecording:
+        if not _is_of_samples(path):
+            return read(path)
+        if path not in recordings:
+            recordings[path] = read(path)
+            kept.keep(recordings[path])
+        return recordings[path]
+
+    _replace_everywhere(patched, read, read_once)
 
 
 def _replace_everywhere(

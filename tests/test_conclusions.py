@@ -213,6 +213,8 @@ def test_a_snapshot_has_its_own_moment(tool: Tool) -> None:
     document = tool.show("snapshot.pickle")
     values = [get_value(document, metric) for metric in ("allocated", "reserved", "peak_reserved")]
     assert values == [4 << 20, 20 << 20, 20 << 20]
+    printed = tool.print("show", str(tool.folder / "E" / "snapshot"))
+    assert "Allocated memory 4.00 MiB" in printed
 
 
 def test_threads_of_two_processes_are_not_mixed(tool: Tool) -> None:

@@ -74,7 +74,7 @@ def find_blocks_at_peak(
     they were in ``before``.
     """
     live = {address: block.size for address, block in before.items()}
-    total = most = sum(live.values())
+    total = maximum = sum(live.values())
     highest = 0
     for number, event in enumerate(events):
         if event.is_free:
@@ -82,8 +82,8 @@ def find_blocks_at_peak(
         else:
             live[event.address] = event.size
             total += event.size
-        if total > most:
-            most, highest = total, number + 1
+        if total > maximum:
+            maximum, highest = total, number + 1
     peak_blocks = dict(before)
     for event in events[:highest]:
         if event.is_free:

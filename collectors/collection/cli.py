@@ -376,10 +376,10 @@ def _raise_for_failures(runs: tuple[CollectedRun, ...]) -> None:
     if not failed:
         return
     causes = "; ".join(f"{run.path.name}: {_describe_failure(run.failures[0])}" for run in failed)
-    kept = ", ".join(run.path.name for run in runs if not run.failures) or "none"
+    names = ", ".join(run.path.name for run in runs if not run.failures) or "none"
     raise GraphvizDashError(
         escape_control_characters(
-            f"{len(failed)} of {len(runs)} runs failed. {causes}. Complete runs kept: {kept}; a "
+            f"{len(failed)} of {len(runs)} runs failed. {causes}. Complete runs kept: {names}; a "
             f"failed run keeps the results of its other passes and the cause."
         )
     )

@@ -89,8 +89,8 @@ def collect(
         report(Interrupted(request.output, *_split_kept(request, runs)))
         raise
     except OSError as error:
-        kept = format_kept_runs(request.output, *_split_kept(request, runs))
-        text = f"{error.filename or request.output}: {error.strerror or error}. {kept}"
+        saved_runs = format_kept_runs(request.output, *_split_kept(request, runs))
+        text = f"{error.filename or request.output}: {error.strerror or error}. {saved_runs}"
         raise GraphvizDashError(escape_control_characters(text)) from error
     return tuple(runs)
 

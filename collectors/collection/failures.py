@@ -64,10 +64,12 @@ def _find_location(error: BaseException) -> str | None:
     """Return ``file:line`` of the innermost workload frame."""
     packages = ("/torch/", "/site-packages/", "/dist-packages/", "<frozen")
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        is_ours = frame.filename.startswith(_OURS) and not frame.filename.startswith(_WORKLOADS)
+        is_project_file = frame.filename.startswith(_OURS) and not frame.filename.startswith(
+            _WORKLOADS
+        )
         is_generated = GENERATED.search(frame.filename)
         if (
-            not is_ours
+            not is_project_file
             and not is_generated
             and not any(part in frame.filename for part in packages)
         ):

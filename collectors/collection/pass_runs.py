@@ -127,11 +127,11 @@ class PassRunner:
         observers, missing = plan_observers(mode)
         absent = list(missing)
         for number, observer in enumerate(observers):
-            own_folder = folder / str(number)
-            own_folder.mkdir()
-            failure = self._run_pass(mode, Pass.OBSERVERS, own_folder, observer, plan=plan)
+            number_folder = folder / str(number)
+            number_folder.mkdir()
+            failure = self._run_pass(mode, Pass.OBSERVERS, number_folder, observer, plan=plan)
             if failure is None:
-                series = read_json(own_folder / SERIES_FILE, tuple[ObservedSeries, ...])
+                series = read_json(number_folder / SERIES_FILE, tuple[ObservedSeries, ...])
                 observed += [msgspec.structs.replace(row, process=number) for row in series]
                 continue
             if observer is Observer.NONE:

@@ -177,8 +177,8 @@ def _remove_graph_ids(account: Compilation) -> Compilation:
     return replace(account, nodes=tuple(replace(node, graph=None) for node in account.nodes))
 
 
-def _add_parts(writer: BundleWriter, own_parts: Sequence[JsonPart[Any]], folder: Path) -> None:
-    for part in own_parts:
+def _add_parts(writer: BundleWriter, parts: Sequence[JsonPart[Any]], folder: Path) -> None:
+    for part in parts:
         content = read_result(part, folder)
         if content is not None:
             writer.add(part, content)

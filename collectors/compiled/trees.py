@@ -150,10 +150,10 @@ def _read_function(manager: Any, key: Any, recorded: Counter[int]) -> TreeFuncti
 
 def _iter_nodes(manager: Any, graph_id: Callable[[object], str | None]) -> Iterator[TreeNode]:
     waiting: list[tuple[Any, int | None]] = [(root, None) for root in manager.get_roots()]
-    seen = 0
-    while waiting and seen < _MAX_NODES:
+    node_count = 0
+    while waiting and node_count < _MAX_NODES:
         node, parent = waiting.pop(0)
-        seen += 1
+        node_count += 1
         yield _read_node(node, parent, graph_id)
         waiting.extend(
             (child, node.id.id) for children in node.children.values() for child in children

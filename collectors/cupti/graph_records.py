@@ -87,11 +87,11 @@ class GraphRecorder:
         if result != 0:
             raise OSError(f"{function} returned {result}")
 
-    def _provide_buffer(self, buffer: object, size: object, most: object) -> None:
+    def _provide_buffer(self, buffer: object, size: object, maximum: object) -> None:
         memory = ctypes.create_string_buffer(_BUFFER)
         address = ctypes.addressof(memory)
         self._buffers[address] = memory
-        buffer[0], size[0], most[0] = address, _BUFFER, 0  # type: ignore[index]
+        buffer[0], size[0], maximum[0] = address, _BUFFER, 0  # type: ignore[index]
 
     def _read_buffer(
         self, _context: int, _stream: int, buffer: int, _size: int, valid: int

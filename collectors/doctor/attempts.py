@@ -68,12 +68,12 @@ def capture_step(
 ) -> CaptureOutcome:
     """Capture ``step`` until a capture succeeds or no further call can be answered."""
     captures = CaptureOutcome()
-    answered: set[Key] = set()
+    recorded: set[Key] = set()
     joins = False
     for _ in range(_MAX_ATTEMPTS):
         captures.attempts += 1
         attempt = _attempt_capture(
-            step, stream, frozenset(answered), recorded_results, joins=joins, lines=False
+            step, stream, frozenset(recorded), recorded_results, joins=joins, lines=False
         )
         if attempt.broken is None:
             captures.graph, captures.result, captures.watch = (
@@ -86,14 +86,14 @@ def capture_step(
         if attempt.broken.violation and attempt.broken.violation.rule is RuleId.FORBIDDEN_CALL:
             # The failure is between two operators; trace lines in a second capture.
             attempt = _attempt_capture(
-                step, stream, frozenset(answered), recorded_results, joins=joins, lines=True
+                step, stream, frozenset(recorded), recorded_results, joins=joins, lines=True
             )
             captures.attempts += 1
         broken = attempt.broken
         if broken is None:
             continue
         key = (broken.op, broken.spot)
-        if key in answered:
+        if key in recorded:
             # This call cannot be answered, so later calls stay unknown.
             return captures
         captures.findings += find_illegal_calls(StepLog([broken]), DetectionMethod.CAPTURE)
@@ -102,7 +102,7 @@ def capture_step(
                 return captures
             joins = True
             continue
-        answered.add(key)
+        recorded.add(key)
     return captures
 
 
@@ -124,13 +124,13 @@ def _attempt_capture(
     step: Step,
     stream: torch.cuda.Stream,
     answered: frozenset[Key],
-    answers: dict[Key, list[Any]],
+    values_by_key: dict[Key, list[Any]],
     *,
     joins: bool,
     lines: bool,
 ) -> _Attempt:
     graph = torch.cuda.CUDAGraph(keep_graph=True)
-    watch = StepWatch(stream.cuda_stream, capture=True, answered=answered, answers=answers)
+    watch = StepWatch(stream.cuda_stream, capture=True, answered=answered, answers=values_by_key)
     result: Any = None
     tracer = LineTracer(watch) if lines else nullcontext()
     try:

@@ -79,7 +79,7 @@ class FindingDraft:
         )
 
 
-def find_illegal_calls(log: StepLog, seen: DetectionMethod) -> list[FindingDraft]:
+def find_illegal_calls(log: StepLog, method: DetectionMethod) -> list[FindingDraft]:
     """Return calls that break a rule on their own, once per location."""
     drafts: dict[tuple[RuleId, SourceLocation | None, str | None], FindingDraft] = {}
     for event in log.events:
@@ -88,7 +88,7 @@ def find_illegal_calls(log: StepLog, seen: DetectionMethod) -> list[FindingDraft
         draft = FindingDraft(
             rule=event.violation.rule,
             severity=Severity.ILLEGAL,
-            detected_by=seen,
+            detected_by=method,
             location=event.spot,
             op=event.op or None,
             stream=event.stream,
@@ -176,11 +176,15 @@ def _find_other_path(logs: Sequence[StepLog]) -> list[FindingDraft]:
     base = logs[0].events
     for number, log in enumerate(logs[1:], 2):
         for index in range(max(len(base), len(log.events))):
-            ours = base[index] if index < len(base) else None
+            base_frame = base[index] if index < len(base) else None
             theirs = log.events[index] if index < len(log.events) else None
-            if ours and theirs and (ours.op, ours.spot) == (theirs.op, theirs.spot):
+            if (
+                base_frame
+                and theirs
+                and (base_frame.op, base_frame.spot) == (theirs.op, theirs.spot)
+            ):
                 continue
-            different = theirs or ours
+            different = theirs or base_frame
             assert different is not None
             return [
                 _build_silent_draft(
@@ -190,7 +194,7 @@ def _find_other_path(logs: Sequence[StepLog]) -> list[FindingDraft]:
                     Evidence("operators in step 1", len(base)),
                     Evidence(f"operators in step {number}", len(log.events)),
                     Evidence("first operator that differs", index),
-                    Evidence("in step 1", _describe_event(ours)),
+                    Evidence("in step 1", _describe_event(base_frame)),
                     Evidence(f"in step {number}", _describe_event(theirs)),
                 )
             ]

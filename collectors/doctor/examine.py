@@ -122,10 +122,10 @@ def _merge_illegal(captures: CaptureOutcome, eager: Sequence[FindingDraft]) -> l
     proved = captures.findings
     if proved:
         proved = [replace(proved[0], ends_capture=True), *proved[1:]]
-    seen = {draft.key for draft in eager if draft.severity is Severity.ILLEGAL}
+    severe = {draft.key for draft in eager if draft.severity is Severity.ILLEGAL}
     counted = {draft.key: draft.calls_per_step for draft in eager}
     proved = [
-        replace(draft, calls_per_step=counted[draft.key]) if draft.key in seen else draft
+        replace(draft, calls_per_step=counted[draft.key]) if draft.key in severe else draft
         for draft in proved
     ]
     if captures.finished:

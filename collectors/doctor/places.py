@@ -82,8 +82,8 @@ def _choose_location(frames: Iterable[tuple[CodeType, int]]) -> SourceLocation |
     library = None
     for code, line in frames:
         if is_user_code(code.co_filename):
-            own = SourceLocation(code.co_filename, line, _get_name(code))
-            return own if library is None else replace(library, caller=own)
+            location = SourceLocation(code.co_filename, line, _get_name(code))
+            return location if library is None else replace(library, caller=location)
         if library is None and is_library_code(code.co_filename):
             library = SourceLocation(code.co_filename, line, _get_name(code))
     return None

@@ -92,14 +92,14 @@ def compare_replay(
         replayed = [_clone(tensor) for tensor in (*_flatten_results(result), *state)]
         restore()
     eager = run_eager()
-    again: list[_Tensor] | None = None
+    second_replay: list[_Tensor] | None = None
     if with_noise:
         with torch.no_grad():
             restore()
-        again = run_eager()
+        second_replay = run_eager()
     with torch.no_grad():
         restore()
-        return ReplayComparison(_build_checks(eager, replayed, again), None)
+        return ReplayComparison(_build_checks(eager, replayed, second_replay), None)
 
 
 def _clone(tensor: _Tensor) -> _Tensor:
@@ -107,10 +107,10 @@ def _clone(tensor: _Tensor) -> _Tensor:
 
 
 def _build_checks(
-    eager: list[_Tensor], replayed: list[_Tensor], again: list[_Tensor] | None
+    eager: list[_Tensor], replayed: list[_Tensor], second_replay: list[_Tensor] | None
 ) -> tuple[OutputCheck, ...]:
     others = {(tensor.kind, tensor.name): tensor.value for tensor in replayed}
-    repeats = {(tensor.kind, tensor.name): tensor.value for tensor in again or []}
+    repeats = {(tensor.kind, tensor.name): tensor.value for tensor in second_replay or []}
     checks = []
     for tensor in eager:
         other = others.get((tensor.kind, tensor.name))

@@ -29,15 +29,15 @@ def diff_state(
 
 
 def _iter_callable_state(
-    function: Callable[..., Any], depth: int, seen: set[int]
+    function: Callable[..., Any], depth: int, visited: set[int]
 ) -> Iterator[tuple[str, Scalar]]:
-    if id(function) in seen or depth == 0:
+    if id(function) in visited or depth == 0:
         return
-    seen.add(id(function))
+    visited.add(id(function))
     owner = getattr(function, "__self__", None)
     if owner is not None and not isinstance(owner, types.ModuleType):
         for name, value in getattr(owner, "__dict__", {}).items():
-            yield from _iter_value_state(f"{type(owner).__name__}.{name}", value, depth, seen)
+            yield from _iter_value_state(f"{type(owner).__name__}.{name}", value, depth, visited)
     unwrapped = getattr(function, "__func__", function)
     unwrapped = getattr(unwrapped, "__wrapped__", unwrapped)
     if not isinstance(unwrapped, types.FunctionType):
@@ -49,19 +49,19 @@ def _iter_callable_state(
             value = cell.cell_contents
         except ValueError:
             continue
-        yield from _iter_value_state(name, value, depth, seen)
+        yield from _iter_value_state(name, value, depth, visited)
     for name in unwrapped.__code__.co_names:
         if name in unwrapped.__globals__:
-            yield from _iter_value_state(name, unwrapped.__globals__[name], depth, seen)
+            yield from _iter_value_state(name, unwrapped.__globals__[name], depth, visited)
 
 
 def _iter_value_state(
-    name: str, value: Any, depth: int, seen: set[int]
+    name: str, value: Any, depth: int, visited: set[int]
 ) -> Iterator[tuple[str, Scalar]]:
     if isinstance(value, bool | int | float | str):
         yield name, value
     elif isinstance(value, types.FunctionType | types.MethodType):
-        yield from _iter_callable_state(value, depth - 1, seen)
+        yield from _iter_callable_state(value, depth - 1, visited)
     elif isinstance(value, list | dict | set) and isinstance(value, Sized):
         yield f"len({name})", len(value)
         if isinstance(value, dict) and len(value) < 50:

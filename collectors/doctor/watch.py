@@ -237,8 +237,8 @@ class StepWatch:
         """Return the next recorded eager result of this call and line, or None."""
         index = self._answered[key]
         self._answered[key] += 1
-        answers = self.answers.get(key, [])
-        return answers[index] if index < len(answers) else None
+        values = self.answers.get(key, [])
+        return values[index] if index < len(values) else None
 
     def describe_stream(self) -> str:
         """Describe the current stream and its capture state."""

@@ -152,6 +152,6 @@ def launch(
         click.echo(output)
         click.echo(f"View: graphviz-dash launch {shlex.quote(str(output))}", err=True)
     if not measured.complete:
-        kept = sum(len(series.samples) > 0 for series in measured.series)
-        click.echo(f"interrupted; kept samples of {kept} of {len(topologies)} graphs", err=True)
+        sampled = sum(len(series.samples) > 0 for series in measured.series)
+        click.echo(f"interrupted; kept samples of {sampled} of {len(topologies)} graphs", err=True)
         raise click.exceptions.Exit(_INTERRUPTED)

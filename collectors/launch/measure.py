@@ -105,18 +105,18 @@ class LaunchBenchmark:
         launch_status = launch(executable, stream)
         returned = clock()
         wait_status = wait(stream)
-        done = clock()
+        finished = clock()
         restart = clock()
         relaunch_status = launch(executable, stream)
-        returned_again = clock()
+        second_return = clock()
         rewait_status = wait(stream)
-        done_again = clock()
+        second_finish = clock()
         for status in (launch_status, wait_status, relaunch_status, rewait_status):
             call(lambda status=status: status)
         samples[LaunchMeasure.FIRST_LAUNCH_CPU] = returned - begin
-        samples[LaunchMeasure.FIRST_LAUNCH] = done - begin
-        samples[LaunchMeasure.REPEAT_LAUNCH_CPU] = returned_again - restart
-        samples[LaunchMeasure.REPEAT_LAUNCH] = done_again - restart
+        samples[LaunchMeasure.FIRST_LAUNCH] = finished - begin
+        samples[LaunchMeasure.REPEAT_LAUNCH_CPU] = second_return - restart
+        samples[LaunchMeasure.REPEAT_LAUNCH] = second_finish - restart
 
     def _replace_executable(self, graph: Any, executable: Any) -> Any:
         call(runtime.cudaGraphExecDestroy, executable)

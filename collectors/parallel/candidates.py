@@ -80,16 +80,16 @@ def filter_fitting(plans: Sequence[Candidate], limit: int | None) -> list[Candid
 
     The third is the fastest of similar plans on at most half the streams.
     """
-    chosen = [
+    fitting = [
         candidate for candidate in plans if limit is None or candidate.expected_bytes <= limit
     ]
-    if chosen:
-        most = _FEWER_STREAMS * chosen[0].plan.streams
-        fewer = next((candidate for candidate in chosen if candidate.plan.streams <= most), None)
-        if fewer in chosen[3:]:
-            chosen.remove(fewer)
-            chosen.insert(2, fewer)
-    return chosen
+    if fitting:
+        most = _FEWER_STREAMS * fitting[0].plan.streams
+        fewer = next((candidate for candidate in fitting if candidate.plan.streams <= most), None)
+        if fewer in fitting[3:]:
+            fitting.remove(fewer)
+            fitting.insert(2, fewer)
+    return fitting
 
 
 def filter_larger(plans: Sequence[Candidate], limit: int | None, line_ns: float) -> list[Candidate]:

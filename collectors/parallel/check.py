@@ -44,10 +44,10 @@ class _StorageKeeper(Follower):
     """Keeps references to selected storages of a step."""
 
     def __init__(
-        self, operators: Sequence[Operator], storages: Sequence[Storage], wanted: set[int]
+        self, operators: Sequence[Operator], storages: Sequence[Storage], requested: set[int]
     ) -> None:
         super().__init__(operators, storages)
-        self._wanted = wanted
+        self._wanted = requested
         self.kept: dict[int, torch.UntypedStorage] = {}
 
     def on_storage_created(self, number: int, tensor: torch.Tensor) -> None:
@@ -120,8 +120,8 @@ class Checker:
         deviations: dict[int, TensorDeviations] = {}
         unequal: list[set[int]] = []
         for seed, (replayed, left, loaded, kind) in enumerate(runs):
-            wanted = set(left)
-            first, second = self._run_eager(seed, wanted), self._run_eager(seed, wanted)
+            requested = set(left)
+            first, second = self._run_eager(seed, requested), self._run_eager(seed, requested)
             replay_bytes = self._run_replay(seed, replayed, left, loaded)
             for number, eager in first.items():
                 storage = self._observed.storages[number]
@@ -162,12 +162,14 @@ class Checker:
     def find_first_difference(self, graph: StepGraph, copies: Copies) -> int | None:
         """Return the first operator whose replayed results differ from an eager step, or None."""
         with torch.random.fork_rng(devices=[torch.cuda.current_device()]):
-            kept = _StorageKeeper(self._observed.operators, self._observed.storages, set())
-            kept.copies = {}
-            self._run_step(0, kept)
+            storage_keeper = _StorageKeeper(
+                self._observed.operators, self._observed.storages, set()
+            )
+            storage_keeper.copies = {}
+            self._run_step(0, storage_keeper)
             self._run_replay(0, graph, {}, loaded=False)
             self._observed.state.restore()
-        for index, eager in sorted(kept.copies.items()):
+        for index, eager in sorted(storage_keeper.copies.items()):
             replayed = copies.get(index, [])
             if any(
                 not torch.allclose(a, b, rtol=_MAX_NOISE, atol=0, equal_nan=True)
@@ -179,8 +181,8 @@ class Checker:
     def _find_first_writer(self, numbers: Sequence[int]) -> int | None:
         return min((self._writers[number] for number in numbers), default=None)
 
-    def _run_eager(self, seed: int, wanted: set[int]) -> Bytes:
-        keeper = _StorageKeeper(self._observed.operators, self._observed.storages, wanted)
+    def _run_eager(self, seed: int, requested: set[int]) -> Bytes:
+        keeper = _StorageKeeper(self._observed.operators, self._observed.storages, requested)
         self._run_step(seed, keeper)
         self._ignore_untouched()
         return self._copy_written_bytes(keeper.kept)
@@ -225,10 +227,10 @@ class Checker:
             for _ in range(_LOAD_KERNELS):
                 values.add_(1)
 
-    def _copy_written_bytes(self, made: Mapping[int, torch.UntypedStorage]) -> Bytes:
+    def _copy_written_bytes(self, storages: Mapping[int, torch.UntypedStorage]) -> Bytes:
         return {
             number: _copy_bytes(storage, *self._written[number])
-            for number, storage in (self._observed.state.storages | dict(made)).items()
+            for number, storage in (self._observed.state.storages | dict(storages)).items()
             if number in self._written
         }
 

@@ -57,11 +57,11 @@ class Follower(TorchDispatchMode):
             tensor for tensor in iter_tensors((args, kwargs)) if tensor.layout is torch.strided
         ]
         for tensor in arguments:
-            first_seen = not self._numbers.has_number(tensor)
+            is_first_use = not self._numbers.has_number(tensor)
             reach = self._numbers.get_access(tensor)
             if reach not in self._expected_accesses[index]:
                 raise self._build_refusal(f"{function} on other memory")
-            if first_seen and self._storages[reach[0]].creator == index:
+            if is_first_use and self._storages[reach[0]].creator == index:
                 self.on_storage_created(reach[0], tensor)
         self._next += 1
         result = self.run_operator(index, lambda: self._call_operator(function, args, kwargs))
@@ -111,8 +111,8 @@ class Follower(TorchDispatchMode):
     def on_storage_created(self, number: int, tensor: torch.Tensor) -> None:
         """Handle a storage created by the step."""
 
-    def on_operator_done(self, index: int, seen: Sequence[torch.Tensor]) -> None:
-        """Handle a finished operator; ``seen`` are its arguments and results."""
+    def on_operator_done(self, index: int, tensors: Sequence[torch.Tensor]) -> None:
+        """Handle a finished operator; ``tensors`` are its arguments and results."""
 
     def get_number(self, tensor: torch.Tensor) -> int:
         """Return the observed number of a tensor's storage."""
@@ -135,7 +135,7 @@ class Follower(TorchDispatchMode):
         if self._next and not self.operators[self._next - 1].name:
             self.on_unnamed_end(self._next - 1)
 
-    def _number_result(self, index: int, given: list[torch.Tensor], tensor: torch.Tensor) -> None:
+    def _number_result(self, index: int, results: list[torch.Tensor], tensor: torch.Tensor) -> None:
         if self._numbers.count < len(self._storages):
             maker = self._storages[self._numbers.count].creator
         else:
@@ -144,16 +144,16 @@ class Follower(TorchDispatchMode):
             number = self._numbers.get_number(tensor)
         else:
             # autograd wrote the sum into the memory of its first operand.
-            number = self._numbers.get_number(given[0])
+            number = self._numbers.get_number(results[0])
             self._numbers.alias(tensor, number)
         self.on_storage_created(number, tensor)
 
-    def _build_refusal(self, found: str) -> RefusedError:
+    def _build_refusal(self, reason: str) -> RefusedError:
         expected = "the end of the step"
         if self._next < len(self.operators):
             expected = self.operators[self._next].name
         return RefusedError(
-            f"the step is not repeatable: operator {self._next} was {expected}, then {found}",
+            f"the step is not repeatable: operator {self._next} was {expected}, then {reason}",
             find_calling_line(),
         )
 

@@ -98,13 +98,13 @@ class OperatorIssuer(Follower):
         self._held.setdefault(number, []).append(storage)
         self._created.setdefault(number, []).append(StorageWeakRef(storage))
 
-    def on_operator_done(self, index: int, seen: Sequence[torch.Tensor]) -> None:
+    def on_operator_done(self, index: int, tensors: Sequence[torch.Tensor]) -> None:
         """Record the accessed addresses."""
         if not self.operators[index].nodes:
             return
         accessed = {
             self.get_number(tensor): tensor.untyped_storage()
-            for tensor in seen
+            for tensor in tensors
             if tensor.layout is torch.strided
         }
         self.addresses[index] = tuple(

@@ -26,5 +26,5 @@ def find_calling_line() -> str | None:
 
 @lru_cache(maxsize=4096)
 def _is_user_file(file: str) -> bool:
-    is_ours = file.startswith(_OURS) and not file.startswith(_WORKLOADS)
-    return not is_ours and not file.startswith((_TORCH, "<"))
+    is_project_file = file.startswith(_OURS) and not file.startswith(_WORKLOADS)
+    return not is_project_file and not file.startswith((_TORCH, "<"))

@@ -62,7 +62,7 @@ def get_streams(wide: Sequence[bool], fitted_bytes: int | None = None) -> list[t
     Wide streams have the usual workspace, or ``compute_fitted_bytes`` unless None.
     """
     count: Counter[_StreamKind] = Counter()
-    chosen = []
+    streams = []
     for is_wide in wide:
         kind = _StreamKind(is_wide, fitted_bytes if is_wide else None)
         pool = _streams.setdefault(kind, [])
@@ -70,9 +70,9 @@ def get_streams(wide: Sequence[bool], fitted_bytes: int | None = None) -> list[t
             handle = int(call(runtime.cudaStreamCreateWithFlags, runtime.cudaStreamNonBlocking))
             pool.append(torch.cuda.ExternalStream(handle))
             _kinds[pool[-1].cuda_stream] = kind
-        chosen.append(pool[count[kind]])
+        streams.append(pool[count[kind]])
         count[kind] += 1
-    return chosen
+    return streams
 
 
 def compute_fitted_bytes(used_bytes: int, full_bytes: int) -> int | None:

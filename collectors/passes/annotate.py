@@ -112,10 +112,10 @@ def iter_callers(frame: FrameType | None) -> Iterator[FrameType]:
     """Iterate over the frames accepted by :func:`find_caller_line`, innermost first."""
     while frame is not None:
         file = frame.f_code.co_filename
-        is_ours = file.startswith(_OURS) and not file.startswith(_EXAMPLES)
+        is_project_file = file.startswith(_OURS) and not file.startswith(_EXAMPLES)
         is_generated = file.startswith((_TORCH, "<frozen", "<eval_with_key>")) or GENERATED.search(
             file
         )
-        if not is_ours and not is_generated and "contextlib" not in file:
+        if not is_project_file and not is_generated and "contextlib" not in file:
             yield frame
         frame = frame.f_back

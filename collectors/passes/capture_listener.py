@@ -87,16 +87,16 @@ def record_captures(listener: CaptureListener) -> Iterator[Mapping[str, torch.cu
 
         def capture_end(self) -> None:
             super().capture_end()
-            took = time.perf_counter_ns() - self._begin
-            listener.on_capture_end(self._id, self.raw_cuda_graph(), took)
+            duration = time.perf_counter_ns() - self._begin
+            listener.on_capture_end(self._id, self.raw_cuda_graph(), duration)
             if not self._kept_by_user:
                 self.instantiate()
 
         def instantiate(self) -> None:
             begin = time.perf_counter_ns()
             super().instantiate()
-            took = time.perf_counter_ns() - begin
-            listener.on_instantiation(self._id, self.raw_cuda_graph(), took)
+            duration = time.perf_counter_ns() - begin
+            listener.on_instantiation(self._id, self.raw_cuda_graph(), duration)
 
         def replay(self) -> None:
             torch.cuda.synchronize()
@@ -104,8 +104,8 @@ def record_captures(listener: CaptureListener) -> Iterator[Mapping[str, torch.cu
             super().replay()
             returned = time.perf_counter_ns()
             torch.cuda.synchronize()
-            done = time.perf_counter_ns()
-            listener.on_first_launch(self._id, returned - begin, done - begin)
+            finish = time.perf_counter_ns()
+            listener.on_first_launch(self._id, returned - begin, finish - begin)
             # Observe only the first launch; later launches must not be slowed down.
             self.__dict__["replay"] = super().replay
 

@@ -125,8 +125,8 @@ class CostListener:
         reason = "a graph that allocates memory can have only one executable"
         return tuple(
             Absent(format_manifest_name(Fact.UPLOAD, graph), reason)
-            for graph, took in self._uploads.items()
-            if took is None
+            for graph, duration in self._uploads.items()
+            if duration is None
         )
 
     def get_costs(self) -> tuple[GraphLifecycle, ...]:

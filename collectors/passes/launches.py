@@ -95,10 +95,10 @@ def _time_repeats(life: GraphLifecycle, executable: Any, behind: SpinKernel) -> 
         launch_status = launch(executable, stream)
         returned = clock()
         wait_status = wait(stream)
-        done = clock()
+        finish = clock()
         for status in (launch_status, wait_status):
             call(lambda status=status: status)
-        rows.append(StepTiming(done - begin, returned - begin))
+        rows.append(StepTiming(finish - begin, returned - begin))
     median_ns = sorted(row.launch_cpu_ns for row in rows)[REPEATS // 2]
     device = (
         behind.measure_device_ns(lambda: call(launch, executable, stream), median_ns)

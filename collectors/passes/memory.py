@@ -146,9 +146,9 @@ def _sum_private_pools(segments: Iterable[Segment]) -> int:
 
 
 def _list_blocks(segments: Sequence[Segment]) -> dict[int, Block]:
-    owned = find_owners(list_tracked_objects())
+    owners_by_block = find_owners(list_tracked_objects())
     return {
-        address: Block(address, size, segment.pool, owned.get(address, Owner.UNOWNED))
+        address: Block(address, size, segment.pool, owners_by_block.get(address, Owner.UNOWNED))
         for segment in segments
         for address, size in segment.live
     }
@@ -245,10 +245,10 @@ def read_process_memory(minimum: int) -> int | None:
     except (OSError, subprocess.SubprocessError):
         return None
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    ours = [str(os.getpid()), f"GPU-{properties.uuid}"]
+    process_ids = [str(os.getpid()), f"GPU-{properties.uuid}"]
     for line in result.stdout.splitlines():
         *process, used = (part.strip() for part in line.split(","))
-        if process == ours and used.isdigit():
+        if process == process_ids and used.isdigit():
             size = int(used) << 20
             return size if size >= minimum else None
     return None

@@ -24,8 +24,8 @@ class SpinKernel:
             torch.cuda._sleep(_CALIBRATION_CYCLES)
             self._end.record()
             torch.cuda.synchronize()
-        took_ns = self._begin.elapsed_time(self._end) * 1e6
-        self._cycles_per_ns = _CALIBRATION_CYCLES / took_ns
+        duration_ns = self._begin.elapsed_time(self._end) * 1e6
+        self._cycles_per_ns = _CALIBRATION_CYCLES / duration_ns
 
     def measure_device_ns(self, work: Callable[[], object], launch_ns: float) -> int | None:
         """Measure GPU time of ``work`` in ns, given the CPU time of its launch.

@@ -137,8 +137,8 @@ def _run_workloads(
                 failure.write_bytes(msgspec.json.encode(_build_crash_failure(kind, code)))
 
 
-def _run_worker(request: Path, done: Callable[[str], object]) -> int:
-    """Run a worker and return its exit code; ``done`` receives its line per workload."""
+def _run_worker(request: Path, on_done: Callable[[str], object]) -> int:
+    """Run a worker and return its exit code; ``on_done`` receives its line per workload."""
     # A profiler attached through the environment would distort the clean pass.
     inherited = {key: value for key, value in os.environ.items() if key != "KINETO_USE_DAEMON"}
     with subprocess.Popen(
@@ -151,7 +151,7 @@ def _run_worker(request: Path, done: Callable[[str], object]) -> int:
         try:
             for line in process.stdout or ():
                 if line.startswith(DONE):
-                    done(escape_control_characters(line.removeprefix(DONE).rstrip()))
+                    on_done(escape_control_characters(line.removeprefix(DONE).rstrip()))
             return process.wait()
         finally:
             # On interrupt, end the worker. Killing a finished one has no effect.

@@ -174,8 +174,8 @@ def _write(file: Path, content: bytes) -> None:
 
 
 def _refuse_above_limit(file: Path, size: int) -> None:
-    most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    if most != resource.RLIM_INFINITY and size > most:
+    size_limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if size_limit != resource.RLIM_INFINITY and size > size_limit:
         # Not attempted: the signal sent on failure could end the program.
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file))
 

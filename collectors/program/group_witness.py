@@ -64,15 +64,15 @@ class GroupWitness:
 
     def check_signal(self, number: int) -> bool | None:
         """Check if the group received the signal that just arrived. None if the child has ended."""
-        answers: IO[bytes] | None = self._process.stdout
+        output: IO[bytes] | None = self._process.stdout
         end = time.monotonic() + _WAIT_S
         while not self._seen[number]:
             left = end - time.monotonic()
-            if answers is None or left <= 0:
+            if output is None or left <= 0:
                 return False
-            ready, _, _ = select.select([answers], [], [], left)
+            ready, _, _ = select.select([output], [], [], left)
             if ready:
-                content = answers.read(64)
+                content = output.read(64)
                 if not content:
                     return None
                 self._seen.update(content)

@@ -120,9 +120,9 @@ class OutermostCalls:
         torch.nn.Module.__call__ = self._call_module
         for holder, name in ((torch, "compile"), (torch.export, "export")):
             original = getattr(holder, name)
-            ours = self._wrap_entry(original)
-            self._entries.append((holder, name, original, ours))
-            setattr(holder, name, ours)
+            replacement = self._wrap_entry(original)
+            self._entries.append((holder, name, original, replacement))
+            setattr(holder, name, replacement)
 
     def stop(self) -> None:
         """Restore torch. May be called again."""
@@ -130,16 +130,16 @@ class OutermostCalls:
             return
         self._stopped = True
         self._restore_calls()
-        for holder, name, original, ours in self._entries:
-            if getattr(holder, name) is ours:
+        for holder, name, original, replacement in self._entries:
+            if getattr(holder, name) is replacement:
                 setattr(holder, name, original)
 
     def _restore_calls(self) -> None:
         # A replacement by the program stays and calls this one, which passes the call on.
         if torch.nn.Module.__call__ is self._call_module:
             torch.nn.Module.__call__ = self._original
-        for kind, ours in self._narrowed.items():
-            if vars(kind).get("__call__") is ours:
+        for kind, replacement in self._narrowed.items():
+            if vars(kind).get("__call__") is replacement:
                 del kind.__call__
         self._narrowed.clear()
 
@@ -170,11 +170,11 @@ class OutermostCalls:
             if torch.compiler.is_compiling():
                 return original(module, *args, **kwargs)
             inside = getattr(local, "inside", False)
-            began = None
+            start_ns = None
             try:
                 if not inside:
                     local.inside = True
-                    began = outermost(module, (*args, *kwargs.values()))
+                    start_ns = outermost(module, (*args, *kwargs.values()))
                 with HIDDEN_FRAME:
                     if kind is None:
                         return original(module, *args, **kwargs)
@@ -183,21 +183,21 @@ class OutermostCalls:
             finally:
                 if not inside:
                     local.inside = False
-                    if began is not None:
-                        returned(module, began)
+                    if start_ns is not None:
+                        returned(module, start_ns)
 
         return call_module
 
-    def _report_return(self, module: Any, began: int) -> None:
+    def _report_return(self, module: Any, start_ns: int) -> None:
         with self._guard:
             if self._on_return is not None:
-                self._on_return(module, began)
+                self._on_return(module, start_ns)
 
     def _report_call(self, module: Any, inputs: tuple[Any, ...]) -> int | None:
         """Return the start of the call if its end must be reported."""
         if self._stopped:
             return None
-        wanted = False
+        is_recorded = False
         with self._guard:
             if self._is_compiled:
                 thread = get_ident()
@@ -205,12 +205,12 @@ class OutermostCalls:
                     self._captured[thread] = type(module)
                 elif type(module) not in self._narrowed:
                     return None
-            wanted = self._on_call(module, inputs)
+            is_recorded = self._on_call(module, inputs)
             self._in_a_row = self._in_a_row + 1 if id(module) == self._last else 1
             self._last = id(module)
             if self._in_a_row >= self._SETTLED and not self._narrowed and not self._is_compiled:
                 self._watch_class_only(type(module))
-        return time.perf_counter_ns() if wanted else None
+        return time.perf_counter_ns() if is_recorded else None
 
     def _watch_class_only(self, kind: type) -> None:
         """Watch only one class: inner modules cost nothing then."""
@@ -243,8 +243,10 @@ class OutermostCalls:
 
     def _unwrap_method(self, argument: Any) -> Any:
         """Replace a bound ``module.__call__`` of the watch by torch's."""
-        ours = isinstance(argument, MethodType) and argument.__func__.__name__ == "call_module"
-        return MethodType(self._original, argument.__self__) if ours else argument
+        is_module_call = (
+            isinstance(argument, MethodType) and argument.__func__.__name__ == "call_module"
+        )
+        return MethodType(self._original, argument.__self__) if is_module_call else argument
 
 
 class CompiledCalls:
@@ -296,7 +298,9 @@ class CompiledCalls:
             # The caller's variable; its absence costs only the name.
             function = sys._getframe(2).f_locals.get("fn")
             label = getattr(function, "__qualname__", None)
-            has_place = str(getattr(function, "__module__", "torch")).partition(".")[0] != "torch"
-            name = f"compiled {label}" if label and has_place else "compiled module"
+            has_location = (
+                str(getattr(function, "__module__", "torch")).partition(".")[0] != "torch"
+            )
+            name = f"compiled {label}" if label and has_location else "compiled module"
             self._names[identity] = name
         self._on_call(identity, name)

@@ -173,8 +173,8 @@ def format_signal(number: int) -> str:
 def _resolve_command(command: Sequence[str]) -> list[str]:
     if not command:
         raise InputError("the command line", "nothing after --", "a program and its arguments")
-    where = shutil.which(command[0])
-    if where is None:
+    executable = shutil.which(command[0])
+    if executable is None:
         script = Path(command[0])
         advice = f"Put python before it: python {command[0]}" if script.suffix == ".py" else ""
         problem = "not executable" if script.exists() else "no such program"

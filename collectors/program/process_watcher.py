@@ -116,13 +116,13 @@ class ProcessWatcher:
 
     # Calls from torch's methods.
 
-    def label(self, said: Said) -> LabelScope | None:
+    def label(self, labels: Said) -> LabelScope | None:
         """Create the block of a label. None without a recorder."""
         with self._guard:
             if self._parents is not None:
                 self._create_fork_recorder()
             if self._recorder is not None:
-                return self._recorder.loop.label(said)
+                return self._recorder.loop.label(labels)
         return None
 
     def begin_capture(self, graph: object, pool: Any) -> ReplayCounter | None:
@@ -142,23 +142,23 @@ class ProcessWatcher:
             if self._recorder is not None:
                 self._recorder.end_capture(counter)
 
-    def record_capture(self, counter: ReplayCounter, graph: object, took: int) -> None:
-        """Handle a finished capture. ``took``: duration of the call that ends it, in ns."""
+    def record_capture(self, counter: ReplayCounter, graph: object, duration_ns: int) -> None:
+        """Handle a finished capture. ``duration_ns``: duration of the call that ends it, in ns."""
         with self._guard:
             if self._recorder is not None:
-                self._recorder.record_capture(counter, graph, took)
+                self._recorder.record_capture(counter, graph, duration_ns)
 
-    def record_instantiation(self, counter: ReplayCounter, began: int, took: int) -> None:
+    def record_instantiation(self, counter: ReplayCounter, start_ns: int, duration_ns: int) -> None:
         """Handle the instantiation of a graph that the program keeps."""
         with self._guard:
             if self._recorder is not None:
-                self._recorder.record_instantiation(counter, began, took)
+                self._recorder.record_instantiation(counter, start_ns, duration_ns)
 
-    def record_first_launch(self, counter: ReplayCounter, began: int, end: int) -> None:
+    def record_first_launch(self, counter: ReplayCounter, start_ns: int, end: int) -> None:
         """Handle the first launch of a graph."""
         with self._guard:
             if self._recorder is not None:
-                self._recorder.record_first_launch(counter, began, end)
+                self._recorder.record_first_launch(counter, start_ns, end)
 
     def create_timer(self, counter: ReplayCounter) -> ReplayTimer | None:
         """Create a timer for the next replay on the GPU. None if it is not timed."""

@@ -196,8 +196,10 @@ class Session:
             else:
                 self._stop()
         except RuntimeError as error:
-            took = time.perf_counter_ns() - begin
-            return StoppedSession(took, reason, f"the profiler could not be stopped: {error}")
+            duration_ns = time.perf_counter_ns() - begin
+            return StoppedSession(
+                duration_ns, reason, f"the profiler could not be stopped: {error}"
+            )
         writer.add(self._result, trace, on_problem)
         return StoppedSession(time.perf_counter_ns() - begin, reason)
 

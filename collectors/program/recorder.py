@@ -325,20 +325,20 @@ class ProgramRecorder:
         ledger.add_span(SpanKind.RECORDER, "reading the graph", begin, end)
         capture.reading_ns = end - begin
 
-    def record_capture(self, counter: ReplayCounter, graph: object, took: int) -> None:
+    def record_capture(self, counter: ReplayCounter, graph: object, duration_ns: int) -> None:
         """Write the graph of a finished capture and restart the count of steps."""
         capture = self._close_capture(counter)
         now = time.perf_counter_ns()
         with self._guard:
-            pools = self.loop.record_capture(counter.number, graph, capture.began, took)
-            self._ledger.recorder.add_span(SpanKind.DRIVER, counter.id, now - took, now)
+            pools = self.loop.record_capture(counter.number, graph, capture.began, duration_ns)
+            self._ledger.recorder.add_span(SpanKind.DRIVER, counter.id, now - duration_ns, now)
             self._ledger.recorder.end_capture(counter.id, *pools, now)
         self._write_now_and_then()
         for read in capture.graphs:
             # The cudagraph trees capture an empty graph once, to create their memory pool.
             if capture.nodes:
-                is_whole = read.parent is None
-                named = replace(read, name=capture.name) if is_whole else read
+                is_root = read.parent is None
+                named = replace(read, name=capture.name) if is_root else read
                 self._folder.put(f"{GRAPHS_FOLDER}/{read.id}.json", named)
         capture.graphs = ()
         if capture.optimizer is not None:
@@ -377,14 +377,14 @@ class ProgramRecorder:
         elif not self._window.profiling:
             counter.awake = False
 
-    def record_instantiation(self, counter: ReplayCounter, began: int, took: int) -> None:
+    def record_instantiation(self, counter: ReplayCounter, start_ns: int, duration_ns: int) -> None:
         """Record the instantiation of a graph that the program keeps."""
-        self.loop.record_instantiation(counter.number, took)
-        self._ledger.recorder.record_instantiation(counter.id, began, began + took)
+        self.loop.record_instantiation(counter.number, duration_ns)
+        self._ledger.recorder.record_instantiation(counter.id, start_ns, start_ns + duration_ns)
 
-    def record_first_launch(self, counter: ReplayCounter, began: int, end: int) -> None:
+    def record_first_launch(self, counter: ReplayCounter, start_ns: int, end: int) -> None:
         """Record the first launch of a graph."""
-        self._ledger.recorder.record_first_launch(counter.id, began, end)
+        self._ledger.recorder.record_first_launch(counter.id, start_ns, end)
 
     def _count_replays(self) -> int:
         return sum(capture.counter.replays for capture in tuple(self._captures.values()))
@@ -581,8 +581,8 @@ class ProgramRecorder:
             self._open.remove(capture)
             self._window.end_capture()
             self._attributing.end_capture()
-            took = time.perf_counter_ns() - capture.began
-            capture.capture_ns = max(0, took - capture.reading_ns)
+            duration_ns = time.perf_counter_ns() - capture.began
+            capture.capture_ns = max(0, duration_ns - capture.reading_ns)
         self._step_captured = True
         # Steps with a capture are special, and so are all steps before them.
         if not self._window.profiling and not self._stopped:

@@ -155,8 +155,8 @@ def begin() -> None:
     def mind_end() -> None:
         _finish_at_exit(watcher)
 
-    asked = msgspec.json.decode(get_settings(), type=Settings)
-    watcher = ProcessWatcher(asked, ProcessFolder.create(scratch), follow, mind_end)
+    settings = msgspec.json.decode(get_settings(), type=Settings)
+    watcher = ProcessWatcher(settings, ProcessFolder.create(scratch), follow, mind_end)
     # Until the process ends: threads may capture and replay meanwhile.
     watcher.start()
     _active = watcher

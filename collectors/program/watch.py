@@ -92,13 +92,12 @@ class Watcher(Protocol):
     def end_capture(self, counter: ReplayCounter) -> None:
         """Handle the end of a capture on the current stream; its graph can be read."""
 
-    def record_capture(self, counter: ReplayCounter, graph: object, took: int) -> None:
-        """Handle a finished capture. ``took``: duration of the call that ends and instantiates it,
-        in ns."""
+    def record_capture(self, counter: ReplayCounter, graph: object, duration_ns: int) -> None:
+        """Handle a finished capture whose ending and instantiating call lasted ``duration_ns``."""
 
-    def record_instantiation(self, counter: ReplayCounter, began: int, took: int) -> None:
-        """Handle the instantiation of a graph that the program keeps. ``began``: start by the
-        performance counter; ``took``: duration in ns."""
+    def record_instantiation(self, counter: ReplayCounter, start_ns: int, duration_ns: int) -> None:
+        """Handle the instantiation of a graph that the program keeps. ``start_ns``: start by the
+        performance counter; ``duration_ns``: duration in ns."""
 
     def record_failure(self, counter: ReplayCounter, error: BaseException) -> None:
         """Handle a capture that could not start or end. The program receives ``error``."""
@@ -106,7 +105,7 @@ class Watcher(Protocol):
     def record_replay(self, counter: ReplayCounter) -> None:
         """Handle the replay of an awake graph."""
 
-    def record_first_launch(self, counter: ReplayCounter, began: int, end: int) -> None:
+    def record_first_launch(self, counter: ReplayCounter, start_ns: int, end: int) -> None:
         """Handle the first launch of a graph. Times are of the performance counter."""
 
     def create_timer(self, counter: ReplayCounter) -> ReplayTimer | None:
@@ -144,9 +143,9 @@ class _FirstLaunch:
         self._watcher = watcher
         self._counter = counter
 
-    def end(self, began: int) -> None:
-        """Report the launch, which started at ``began``."""
-        self._watcher.record_first_launch(self._counter, began, perf_counter_ns())
+    def end(self, start_ns: int) -> None:
+        """Report the launch, which started at ``start_ns``."""
+        self._watcher.record_first_launch(self._counter, start_ns, perf_counter_ns())
 
 
 def attach(graph: object, counter: ReplayCounter) -> None:
@@ -184,14 +183,14 @@ def _list_graph_classes() -> list[Any]:
 
 
 def _watch_class(graph_class: Any, watcher: Watcher, earlier: ReplayCounter) -> Callable[[], None]:
-    ours = _build_methods(graph_class, watcher, earlier)
-    originals = {name: getattr(graph_class, name) for name in ours}
+    replacement = _build_methods(graph_class, watcher, earlier)
+    originals = {name: getattr(graph_class, name) for name in replacement}
     setattr(graph_class, COUNTER, earlier)
-    for name, method in ours.items():
+    for name, method in replacement.items():
         setattr(graph_class, name, method)
 
     def stop() -> None:
-        for name, method in ours.items():
+        for name, method in replacement.items():
             # A replacement by the program stays and calls this one, which passes the call on.
             if getattr(graph_class, name) is method:
                 setattr(graph_class, name, originals[name])
@@ -217,11 +216,11 @@ def _build_methods(
         is_watched = counter is not earlier
         if is_watched:
             watcher.end_capture(counter)
-        began = perf_counter_ns()
+        start_ns = perf_counter_ns()
         with _Passing(watcher, counter if is_watched else None):
             end(self)
         if is_watched:
-            watcher.record_capture(counter, self, perf_counter_ns() - began)
+            watcher.record_capture(counter, self, perf_counter_ns() - start_ns)
 
     methods = {
         "capture_begin": capture_begin,
@@ -256,7 +255,7 @@ def _build_replay(
             if counter.replays >= counter.timed_at:
                 counter.timed_at = compute_next_timed(counter.replays)
                 timer = watcher.create_timer(counter)
-            began = perf_counter_ns()
+            start_ns = perf_counter_ns()
         # A context adds a tenth to the cost of a replay. torch's CUDA errors and KeyboardInterrupt
         # are unchanged; other errors get an additional frame.
         try:
@@ -265,9 +264,9 @@ def _build_replay(
             hide_frame(error)
             raise
         if note is not None:
-            note((_REPLAY, counter.number, get_ident(), began, perf_counter_ns()))
+            note((_REPLAY, counter.number, get_ident(), start_ns, perf_counter_ns()))
         if timer is not None:
-            timer.end(began)
+            timer.end(start_ns)
 
     return replay
 
@@ -278,13 +277,13 @@ def _build_instantiate(
     instantiate = graph_class.instantiate
 
     def timed_instantiate(self: Any, *args: Any, **kwargs: Any) -> None:
-        began = perf_counter_ns()
+        start_ns = perf_counter_ns()
         with HIDDEN_FRAME:
             instantiate(self, *args, **kwargs)
-        took = perf_counter_ns() - began
+        duration_ns = perf_counter_ns() - start_ns
         counter = getattr(self, COUNTER, earlier)
         if counter is not earlier:
-            watcher.record_instantiation(counter, began, took)
+            watcher.record_instantiation(counter, start_ns, duration_ns)
 
     return timed_instantiate
 

@@ -287,7 +287,7 @@ class CaptureSession:
 
     def __init__(
         self,
-        wanted: bool,
+        is_enabled: bool,
         trace: Path,
         writer: TraceWriter,
         thread_ends: Callable[[], None],
@@ -299,7 +299,7 @@ class CaptureSession:
         self.used = self.profiling = False
         self.attached: str | None = None
         """Reason why CUPTI is still attached afterwards. None otherwise."""
-        self._wanted = wanted
+        self._wanted = is_enabled
         self._trace = trace
         self._quiet = 0
         self._session: Session | None = None

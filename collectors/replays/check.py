@@ -140,7 +140,7 @@ class StepChecker:
 
     def check(self, warmup: int = WARMUP) -> ReplayCheck:
         """Run the check and restore the state of the step's memory."""
-        began = time.perf_counter_ns()
+        start_ns = time.perf_counter_ns()
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
             for _ in range(warmup):
@@ -166,7 +166,7 @@ class StepChecker:
         check = self._add_arguments(check, state)
         check = self._add_elements(check, hash_graph, state, inputs)
         state.restore()
-        duration = time.perf_counter_ns() - began
+        duration = time.perf_counter_ns() - start_ns
         return ReplayCheck(
             subject="workload",
             values=(replace(check, duration_ns=duration),),
@@ -422,18 +422,18 @@ def _is_same_tensor(
 
 def _build_operators(operators: Sequence[OperatorFacts]) -> list[CheckedOperator]:
     streams: dict[int, int] = {}
-    places: dict[SourceLocation, Any] = {}
+    locations: dict[SourceLocation, Any] = {}
     result = []
     for operator in operators:
-        place = None
+        location = None
         if operator.spot is not None:
-            if operator.spot not in places:
-                places[operator.spot] = operator.spot.to_code_place()
-            place = places[operator.spot]
+            if operator.spot not in locations:
+                locations[operator.spot] = operator.spot.to_code_place()
+            location = locations[operator.spot]
         result.append(
             CheckedOperator(
                 name=operator.name,
-                location=place,
+                location=location,
                 module=operator.module,
                 stream=streams.setdefault(operator.stream, len(streams)),
                 first_node=operator.first_node,

@@ -149,12 +149,12 @@ class LifetimeWatch:
             is_callable: ``make_graphed_callables`` captures the graph as a part of a step.
         """
         pool = tuple(graph.pool())
-        own_pool = (int(pool[0]), int(pool[1]))
-        self._pools.setdefault(own_pool, weakref.WeakSet()).add(graph)
-        weakref.finalize(graph, self._handle_graph_end, own_pool, None).atexit = False
+        graph_pool = (int(pool[0]), int(pool[1]))
+        self._pools.setdefault(graph_pool, weakref.WeakSet()).add(graph)
+        weakref.finalize(graph, self._handle_graph_end, graph_pool, None).atexit = False
         nodes = _list_node_addresses(handle, read)
         owners = _find_operators(record)
-        memory = self._assign(graph_id, own_pool, nodes, owners, record, read)
+        memory = self._assign(graph_id, graph_pool, nodes, owners, record, read)
         entry = self._graphs[graph_id] = _WatchedGraph(count, list(memory.values()))
         count.next_check = 1
         if is_callable and any(operator.in_backward for operator in record.operators):
@@ -237,7 +237,7 @@ class LifetimeWatch:
     def _assign(
         self,
         graph_id: str,
-        own_pool: tuple[int, int],
+        graph_pool: tuple[int, int],
         nodes: Sequence[tuple[int, Sequence[int]]],
         owners: dict[int, int],
         record: StepRecord,
@@ -257,7 +257,7 @@ class LifetimeWatch:
                 pool = segment.pool if segment is not None else DEFAULT_POOL
                 position = bisect_right(begins, address) - 1
                 begin, size, identity = extents[position] if position >= 0 else (0, 0, 0)
-                if pool == own_pool:
+                if pool == graph_pool:
                     continue
                 if pool != DEFAULT_POOL and segment is not None:
                     # The pool, not the tensor, keeps this memory.
@@ -298,7 +298,7 @@ class LifetimeWatch:
 
         ``replayed_id`` is the graph whose next replay is already counted.
         """
-        began = perf_counter_ns()
+        start_ns = perf_counter_ns()
         has_blocks = any(
             item.owner == "workspace" for entry in self._graphs.values() for item in entry.memory
         )
@@ -312,7 +312,7 @@ class LifetimeWatch:
                 elif item.storage is not None and _detect_move(item.storage, item.begin):
                     self._add(entry, position, graph_id, replay, "moved", None)
         now = perf_counter_ns()
-        self._next_comparison = now + _BUDGET * (now - began)
+        self._next_comparison = now + _BUDGET * (now - start_ns)
 
     def _add(
         self,

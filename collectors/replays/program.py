@@ -239,7 +239,7 @@ class MarkedProgram:
 def _build_note(
     state: _GraphState, record: StepRecord, read: CapturedGraph, reason: str | None
 ) -> GraphNote:
-    places: dict[SourceLocation, int] = {}
+    locations: dict[SourceLocation, int] = {}
     owners: dict[int, int] = {}
     for number, operator in enumerate(record.operators):
         if operator.first_node is not None:
@@ -248,15 +248,15 @@ def _build_note(
     nodes = []
     for index, node in enumerate(read.nodes):
         owner = record.operators[owners[index]] if index in owners else None
-        place = None
+        location = None
         if owner is not None and owner.spot is not None:
-            place = places.setdefault(owner.spot, len(places))
+            location = locations.setdefault(owner.spot, len(locations))
         nodes.append(
             NodeNote(
                 node.kind.value,
                 _get_name(node.params),
                 owner.name if owner else None,
-                place,
+                location,
                 owner.module if owner else None,
             )
         )
@@ -267,7 +267,7 @@ def _build_note(
         capture_place=state.spot.to_code_place() if state.spot else None,
         nodes=tuple(nodes),
         edges=tuple((edge.source, edge.target) for edge in read.edges),
-        places=tuple(spot.to_code_place() for spot in places),
+        places=tuple(spot.to_code_place() for spot in locations),
         reason=reason,
         partial=tuple(text for kind, text in _PARTIAL.items() if kind in kinds),
     )

@@ -175,19 +175,19 @@ class AllNodes:
         )
         freed = graph.add_free(scratch, [shifted])
         with create_graph() as inner:
-            kept_copy = inner.add_copy(other, data, SIZE, "DtoD", [])
+            copy_node = inner.add_copy(other, data, SIZE, "DtoD", [])
             inner.add_kernel(
-                kernels["smooth"], BLOCKS, THREADS, _get_smooth_arguments(data, other), [kept_copy]
+                kernels["smooth"], BLOCKS, THREADS, _get_smooth_arguments(data, other), [copy_node]
             )
             smoothed = graph.add_child(inner.graph, [shifted])
         recorded = graph.add_event_record(self._event, [smoothed])
         joined = graph.add_empty([freed, recorded, mark])
         waited = graph.add_event_wait(self._event, [joined])
-        chosen = self._add_decisions(graph, waited)
+        decision = self._add_decisions(graph, waited)
         if self._semaphore is not None:
-            signalled = graph.add_signal(self._semaphore, [chosen])
-            chosen = graph.add_signal_wait(self._semaphore, [signalled])
-        stored = graph.add_copy(self.result.data_ptr(), data, SIZE, "DtoH", [chosen])
+            signalled = graph.add_signal(self._semaphore, [decision])
+            decision = graph.add_signal_wait(self._semaphore, [signalled])
+        stored = graph.add_copy(self.result.data_ptr(), data, SIZE, "DtoH", [decision])
         return graph.add_host_call(self._post, ctypes.addressof(self._arrived), [stored])
 
     def _add_decisions(self, graph: GraphBuilder, after: Any) -> Any:
@@ -200,11 +200,11 @@ class AllNodes:
             kernels["decide"], 1, 1, self._get_decide_arguments(handles), [after]
         )
 
-        chosen, (when, otherwise) = graph.add_conditional("IF", choose, 2, [decided])
+        decision, (when, otherwise) = graph.add_conditional("IF", choose, 2, [decided])
         when.add_kernel(kernels["lift"], *launch_shape, _get_data_arguments(data), [])
         otherwise.add_kernel(kernels["lower"], *launch_shape, _get_data_arguments(data), [])
 
-        repeated, (body,) = graph.add_conditional("WHILE", repeat, 1, [chosen])
+        repeated, (body,) = graph.add_conditional("WHILE", repeat, 1, [decision])
         relaxed = body.add_kernel(kernels["relax"], *launch_shape, _get_data_arguments(data), [])
         body.add_kernel(kernels["again"], 1, 1, self._get_again_arguments(repeat), [relaxed])
 

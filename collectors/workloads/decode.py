@@ -28,13 +28,13 @@ class Attention(nn.Module):
         self.keys: torch.Tensor
         self.values: torch.Tensor
 
-    def forward(self, x: torch.Tensor, position: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-        """``x``: (1, 1, width); ``position``: (1,) index to write; ``seen``: (1, context) bool."""
+    def forward(self, x: torch.Tensor, position: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """``x``: (1, 1, width); ``position``: (1,) index to write; ``mask``: (1, context) bool."""
         query, key, value = self.qkv(x).view(1, 1, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
         self.keys.index_copy_(2, position, key)
         self.values.index_copy_(2, position, value)
         mixed = functional.scaled_dot_product_attention(
-            query, self.keys, self.values, attn_mask=seen
+            query, self.keys, self.values, attn_mask=mask
         )
         result: torch.Tensor = self.project(mixed.transpose(1, 2).reshape(1, 1, WIDTH))
         return result
@@ -51,9 +51,9 @@ class Block(nn.Module):
         self.up = nn.Linear(WIDTH, 4 * WIDTH, bias=False)
         self.down = nn.Linear(4 * WIDTH, WIDTH, bias=False)
 
-    def forward(self, x: torch.Tensor, position: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, position: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Shapes as in :class:`Attention`."""
-        x = x + self.attention(self.norm_attention(x), position, seen)
+        x = x + self.attention(self.norm_attention(x), position, mask)
         result: torch.Tensor = x + self.down(functional.gelu(self.up(self.norm_mlp(x))))
         return result
 
@@ -70,10 +70,10 @@ class Decoder(nn.Module):
 
     def forward(self, token: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         """``token``: (1, 1); ``position``: (1,); result: (1, 1), the next token."""
-        seen = torch.arange(CONTEXT, device=token.device).unsqueeze(0) <= position
+        mask = torch.arange(CONTEXT, device=token.device).unsqueeze(0) <= position
         x = self.embed(token)
         for layer in self.layers:
-            x = layer(x, position, seen)
+            x = layer(x, position, mask)
         logits: torch.Tensor = self.head(self.norm(x))
         return logits.argmax(-1)
 

@@ -53,23 +53,23 @@ VARIANTS = {
 class Layer(nn.Module):
     """One layer of a variant; ``odd`` marks the varied layer."""
 
-    def __init__(self, variant: Variant, odd: bool, beside: torch.cuda.Stream) -> None:
+    def __init__(self, variant: Variant, odd: bool, side_stream: torch.cuda.Stream) -> None:
         super().__init__()
         self._joined_late = variant.joined_late and odd
         self._norm_beside = variant.norm_on_side_stream and odd
-        self._beside = beside
+        self._beside = side_stream
         self.up = nn.Linear(WIDTH, 4 * WIDTH)
         self.activation = variant.activation()
         self.down = nn.Linear(4 * WIDTH, WIDTH)
         self.norm = nn.LayerNorm(WIDTH)
 
-    def forward(self, x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
-        """Map ``x``, (batch, WIDTH), to the same shape; ``kept`` receives a copy of ``x``."""
+    def forward(self, x: torch.Tensor, buffer: torch.Tensor) -> torch.Tensor:
+        """Map ``x``, (batch, WIDTH), to the same shape; ``buffer`` receives a copy of ``x``."""
         main = torch.cuda.current_stream()
         self._beside.wait_stream(main)
         with torch.cuda.stream(self._beside):
-            kept.copy_(x)
-            added = self.norm(kept) if self._norm_beside else kept
+            buffer.copy_(x)
+            added = self.norm(buffer) if self._norm_beside else buffer
         x = self.down(self.activation(self.up(x)))
         if not self._joined_late:
             main.wait_stream(self._beside)
@@ -91,9 +91,11 @@ class Variation:
 
     def __init__(self, variant: Variant) -> None:
         shape = (variant.batch, WIDTH)
-        beside = torch.cuda.Stream()
+        side_stream = torch.cuda.Stream()
         self._extra = variant.extra
-        self._layers = [Layer(variant, number == VARIED_LAYER, beside) for number in range(LAYERS)]
+        self._layers = [
+            Layer(variant, number == VARIED_LAYER, side_stream) for number in range(LAYERS)
+        ]
         for layer in self._layers:
             layer.to("cuda", torch.bfloat16)
         source = torch.randn(shape, dtype=torch.bfloat16)
@@ -105,8 +107,8 @@ class Variation:
     def __call__(self) -> torch.Tensor:
         """Return the layers' result, shape (batch, WIDTH)."""
         x: torch.Tensor = self._input.copy_(self._source, non_blocking=True)
-        for layer, kept in zip(self._layers, self._kept, strict=True):
-            x = layer(x, kept)
+        for layer, buffer in zip(self._layers, self._kept, strict=True):
+            x = layer(x, buffer)
         return torch.sigmoid(x) if self._extra else x
 
 

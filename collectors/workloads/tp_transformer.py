@@ -68,10 +68,10 @@ class _Join(torch.autograd.Function):
 class ColumnParallel(nn.Module):
     """A linear layer with the rows ``part`` of the weight on this rank, hence some outputs."""
 
-    def __init__(self, whole: nn.Linear, part: torch.Tensor) -> None:
+    def __init__(self, full_layer: nn.Linear, part: torch.Tensor) -> None:
         super().__init__()
-        self.weight = nn.Parameter(whole.weight.detach()[part].clone())
-        self.bias = nn.Parameter(whole.bias.detach()[part].clone())
+        self.weight = nn.Parameter(full_layer.weight.detach()[part].clone())
+        self.bias = nn.Parameter(full_layer.bias.detach()[part].clone())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map ``x``, (..., inputs) and equal on all ranks, to (..., local outputs)."""
@@ -81,10 +81,10 @@ class ColumnParallel(nn.Module):
 class RowParallel(nn.Module):
     """A linear layer with the columns ``part`` of the weight on this rank, hence some inputs."""
 
-    def __init__(self, whole: nn.Linear, part: torch.Tensor) -> None:
+    def __init__(self, full_layer: nn.Linear, part: torch.Tensor) -> None:
         super().__init__()
-        self.weight = nn.Parameter(whole.weight.detach()[:, part].clone())
-        self.bias = nn.Parameter(whole.bias.detach().clone())
+        self.weight = nn.Parameter(full_layer.weight.detach()[:, part].clone())
+        self.bias = nn.Parameter(full_layer.bias.detach().clone())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map ``x``, (..., local inputs), to (..., outputs), equal on all ranks."""

@@ -89,8 +89,8 @@ def _find_reason(run: Run, fact: Fact, subject: str) -> str:
 
 def _describe_failure(run: Run, fact: Fact) -> str | None:
     """Describe the failure of the pass ``fact``; None if it is no pass or did not fail."""
-    which = _FACT_PASSES.get(fact)
-    errors = (failure.error for failure in run.manifest.failures if failure.stage is which)
+    required_pass = _FACT_PASSES.get(fact)
+    errors = (failure.error for failure in run.manifest.failures if failure.stage is required_pass)
     error = next(errors, None)
     return None if error is None else f"the {fact.value} failed: {error}"
 

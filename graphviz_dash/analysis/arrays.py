@@ -38,27 +38,27 @@ def combine_threads(process: Ints, thread: Ints) -> Ints:
     return (process << _PROCESS_SHIFT) ^ thread
 
 
-def find_first_positions(ids: Ints, wanted: Ints) -> Ints:
-    """Return the first index of each of ``wanted`` in ``ids``, -1 if absent.
+def find_first_positions(ids: Ints, requested: Ints) -> Ints:
+    """Return the first index of each of ``requested`` in ``ids``, -1 if absent.
 
     Negative ids never match. Near-linear, and linear if ids are dense, as profiler counters are.
     """
-    if not len(ids) or not len(wanted):
-        return np.full(len(wanted), -1, dtype=np.int64)
+    if not len(ids) or not len(requested):
+        return np.full(len(requested), -1, dtype=np.int64)
     span = max(int(ids.max()), -1) + 2
     low = max(0, min(int(ids.min()), span))
     if span - low <= 2 * len(ids) + 1024:
         # One extra slot at each end for values out of range. The first occurrence is written last
         # and wins.
-        places = np.full(span - low + 1, -1, dtype=np.int64)
-        places[np.maximum(ids[::-1], low - 1) - (low - 1)] = np.arange(len(ids) - 1, -1, -1)
-        places[0] = -1
-        return places[np.clip(wanted, low - 1, span - 1) - (low - 1)]
+        positions = np.full(span - low + 1, -1, dtype=np.int64)
+        positions[np.maximum(ids[::-1], low - 1) - (low - 1)] = np.arange(len(ids) - 1, -1, -1)
+        positions[0] = -1
+        return positions[np.clip(requested, low - 1, span - 1) - (low - 1)]
     valid = np.flatnonzero(ids >= 0)
     order = valid[np.argsort(ids[valid], kind="stable")]
     ordered = ids[order]
-    at = np.minimum(np.searchsorted(ordered, wanted, "left"), len(ordered) - 1)
-    return np.where((ordered[at] == wanted) & (wanted >= 0), order[at], -1)
+    at = np.minimum(np.searchsorted(ordered, requested, "left"), len(ordered) - 1)
+    return np.where((ordered[at] == requested) & (requested >= 0), order[at], -1)
 
 
 def is_sorted_within_codes(code: Ints, start: Ints, end: Ints) -> bool:

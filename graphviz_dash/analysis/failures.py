@@ -15,9 +15,9 @@ def format_failure(name: str, failure: Failure) -> str:
     """Format a failure on one line: ``graph failed in its clean pass at model.py:12: Error:
     message``.
     """
-    where = f" at {failure.location}" if failure.location else ""
+    suffix = f" at {failure.location}" if failure.location else ""
     return escape_control_characters(
-        f"{name} {get_failure_verb(failure)} {format_failed_stage(failure)}{where}: "
+        f"{name} {get_failure_verb(failure)} {format_failed_stage(failure)}{suffix}: "
         f"{format_cause(failure)}"
     )
 

@@ -30,17 +30,17 @@ def check_graphs(graphs: tuple[CapturedGraph, ...], path: Path) -> None:
     _check_bodies(graphs, path)
 
 
-def _check_order(graph: CapturedGraph, where: Path) -> None:
+def _check_order(graph: CapturedGraph, source: Path) -> None:
     """Reject nodes out of order, edges to missing nodes, and cycles."""
     count = len(graph.nodes)
     for position, node in enumerate(graph.nodes):
         if node.index != position:
-            found = f"node {node.index} at position {position}"
-            raise InputError(where, found, "nodes in index order")
+            description = f"node {node.index} at position {position}"
+            raise InputError(source, description, "nodes in index order")
     for edge in graph.edges:
         if edge.source >= count or edge.target >= count or edge.source == edge.target:
             raise InputError(
-                where,
+                source,
                 f"an edge from node {edge.source} to node {edge.target}",
                 f"two different nodes of the {count:,} in the graph",
             )
@@ -53,16 +53,16 @@ def _check_order(graph: CapturedGraph, where: Path) -> None:
             order.prepare()
         except CycleError as error:
             cycle = f"a cycle through node {min(error.args[1])}"
-            raise InputError(where, cycle, "a graph without cycles") from error
+            raise InputError(source, cycle, "a graph without cycles") from error
 
 
-def _check_params(graph: CapturedGraph, where: Path) -> None:
+def _check_params(graph: CapturedGraph, source: Path) -> None:
     """Reject parameters of another node kind, and a free without an allocating node."""
     for node in graph.nodes:
         params = node.params
         if params is not None and type(params) is not PARAMS_BY_KIND.get(node.kind):
             raise InputError(
-                where,
+                source,
                 f"node {node.index} of kind {node.kind.value} with the parameters of another kind",
                 "parameters of the node's kind, or none",
             )
@@ -73,13 +73,13 @@ def _check_params(graph: CapturedGraph, where: Path) -> None:
                 or graph.nodes[allocator].kind is not NodeKind.MEM_ALLOC
             ):
                 raise InputError(
-                    where,
+                    source,
                     f"node {node.index} frees memory of node {allocator}",
                     "the index of a node of kind MemAlloc",
                 )
         if node.bodies and node.kind not in (NodeKind.CHILD_GRAPH, NodeKind.CONDITIONAL):
             raise InputError(
-                where,
+                source,
                 f"node {node.index} of kind {node.kind.value} with bodies",
                 "bodies of nodes of kind ChildGraph or Conditional",
             )
@@ -87,20 +87,20 @@ def _check_params(graph: CapturedGraph, where: Path) -> None:
             params.size is not None and len(node.bodies) not in (0, params.size)
         ):
             raise InputError(
-                where,
+                source,
                 f"node {node.index} with {len(node.bodies)} bodies of {params.size}",
                 "all of its bodies, or none if not read",
             )
 
 
-def _check_operands(graph: CapturedGraph, where: Path) -> None:
+def _check_operands(graph: CapturedGraph, source: Path) -> None:
     """Reject operands that are empty, out of order or overlapping."""
     for node in graph.nodes:
         last = (-1, 0)
         for operand in node.operands or ():
             if operand.bytes == 0 or (operand.allocation, operand.offset) < last:
                 raise InputError(
-                    where,
+                    source,
                     f"node {node.index} with operands that are empty, out of order or overlapping",
                     "non-empty, disjoint operands sorted by allocation and offset",
                 )
@@ -130,12 +130,12 @@ def _check_bodies(graphs: tuple[CapturedGraph, ...], path: Path) -> None:
                 "a node that lists this graph as its body",
             )
     for graph in graphs:
-        seen = {graph.id}
+        known_ids = {graph.id}
         parent = graph.parent
         while parent is not None:
-            if parent[0] in seen:
+            if parent[0] in known_ids:
                 raise InputError(
                     path / format_graph_path(graph.id), "a graph inside itself", "bodies as a tree"
                 )
-            seen.add(parent[0])
+            known_ids.add(parent[0])
             parent = by_id[parent[0]].parent

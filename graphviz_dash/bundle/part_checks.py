@@ -48,7 +48,7 @@ def check_compilation(
     compilation: Compilation, graphs: tuple[CapturedGraph, ...], file: Path
 ) -> None:
     """Reject an inconsistent tree, or references to graphs missing from the bundle."""
-    known = {graph.id for graph in graphs}
+    known_ids = {graph.id for graph in graphs}
     functions = {function.id for function in compilation.functions}
     seen: set[int] = set()
     for node in compilation.nodes:
@@ -56,7 +56,7 @@ def check_compilation(
             raise InputError(file, f"node {node.id}", "each node once, after its parent")
         if node.function not in functions:
             raise InputError(file, f"function {node.function}", "a listed function")
-        if node.graph is not None and node.graph not in known:
+        if node.graph is not None and node.graph not in known_ids:
             raise InputError(file, f"the graph {node.graph!r}", "a graph of the bundle")
         seen.add(node.id)
     frames = [frame.id for frame in compilation.frames]
@@ -70,11 +70,11 @@ def check_graph_ids(
     """Reject ids of missing graphs, a wrong number of node ids, and ids shared by two graphs."""
     nodes = {graph.id: len(graph.nodes) for graph in graphs}
     executable_ids: set[int] = set()
-    seen: set[str] = set()
+    known_ids: set[str] = set()
     for row in ids:
-        if row.graph not in nodes or row.graph in seen:
+        if row.graph not in nodes or row.graph in known_ids:
             raise InputError(file, f"ids of {row.graph!r}", "ids of each graph of the bundle once")
-        seen.add(row.graph)
+        known_ids.add(row.graph)
         if len(row.nodes) != nodes[row.graph] or len(set(row.nodes)) != len(row.nodes):
             distinct = f"{len(set(row.nodes)):,} distinct ids for {row.graph!r}"
             raise InputError(file, distinct, f"one for each of its {nodes[row.graph]:,} nodes")
@@ -137,19 +137,19 @@ def check_observers(
 def check_recording(recording: Recording, graphs: tuple[CapturedGraph, ...], file: Path) -> None:
     """Reject a recording that contradicts the bundle's graphs."""
     nodes = {graph.id: len(graph.nodes) for graph in graphs}
-    seen: set[str] = set()
+    known_ids: set[str] = set()
     for graph in recording.graphs:
-        if graph.graph in seen:
+        if graph.graph in known_ids:
             raise InputError(file, f"graph {graph.graph!r} twice", "each capture once")
-        seen.add(graph.graph)
+        known_ids.add(graph.graph)
         if graph.nodes and nodes.get(graph.graph) != graph.nodes:
             actual_nodes = nodes.get(graph.graph)
             mismatch = "is missing" if actual_nodes is None else f"has {actual_nodes}"
-            found = f"{graph.nodes} nodes of {graph.graph!r}, which {mismatch}"
-            raise InputError(file, found, "the nodes of the graph's file")
+            description = f"{graph.nodes} nodes of {graph.graph!r}, which {mismatch}"
+            raise InputError(file, description, "the nodes of the graph's file")
         if graph.window_replays > graph.replays:
-            found = f"{graph.window_replays} of {graph.replays} replays in the window"
-            raise InputError(file, found, "at most the number of replays")
+            description = f"{graph.window_replays} of {graph.replays} replays in the window"
+            raise InputError(file, description, "at most the number of replays")
 
 
 def check_ceilings(ceilings: Ceilings, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:
@@ -186,8 +186,8 @@ def check_loop(loop: ProgramLoop, _graphs: tuple[CapturedGraph, ...], file: Path
         _check_family(family, graphs_with_costs, file)
     count = _check_columns(loop.steps, file)
     if count > loop.step_count:
-        found = f"{count:,} rows of {loop.step_count:,} steps"
-        raise InputError(file, found, "at most one row per step")
+        description = f"{count:,} rows of {loop.step_count:,} steps"
+        raise InputError(file, description, "at most one row per step")
     if count < loop.clean_steps:
         raise InputError(file, f"{loop.clean_steps:,} clean steps", f"at most {count:,}")
     second_range = loop.later_clean_steps
@@ -213,8 +213,8 @@ def _check_family(family: GraphFamily, costed: set[str], file: Path) -> None:
         if (member.key is None) != (member.method is None):
             raise InputError(file, f"a key without a method in {family_name}", "both, or neither")
         if member.key is not None and len(member.key) != len(family.axes):
-            found = f"a key of {len(member.key)} numbers in {family_name}"
-            raise InputError(file, found, f"{len(family.axes)}, one per axis")
+            description = f"a key of {len(member.key)} numbers in {family_name}"
+            raise InputError(file, description, f"{len(family.axes)}, one per axis")
 
 
 def _check_columns(steps: LoopSteps, file: Path) -> int:
@@ -223,8 +223,10 @@ def _check_columns(steps: LoopSteps, file: Path) -> int:
     if not steps.requests:
         del lengths["requests"]
     if len(set(lengths.values())) != 1:
-        found = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
-        raise InputError(file, f"columns of different lengths ({found})", "columns of equal length")
+        description = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
+        raise InputError(
+            file, f"columns of different lengths ({description})", "columns of equal length"
+        )
     return len(steps.kind)
 
 

@@ -269,12 +269,12 @@ def _read_graphs(path: Path, files: list[Path], version: int) -> tuple[CapturedG
 def _check_files(
     path: Path, manifest: Manifest, *, traces: bool = True
 ) -> list[tuple[FileRole, Path]]:
-    seen: set[str] = set()
+    known_ids: set[str] = set()
     files = []
     for entry in manifest.files:
-        if entry.path in seen:
+        if entry.path in known_ids:
             raise InputError(path / MANIFEST_FILE, f"{entry.path!r} listed twice", "each file once")
-        seen.add(entry.path)
+        known_ids.add(entry.path)
         check_hash = traces or entry.role not in TRACE_PATHS
         files.append((entry.role, check_file(path, entry, check_hash=check_hash)))
     return files
@@ -330,5 +330,5 @@ def _convert_os_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = error.filename or path
-        raise InputError(where, error.strerror or "unreadable", "a readable file") from error
+        source = error.filename or path
+        raise InputError(source, error.strerror or "unreadable", "a readable file") from error

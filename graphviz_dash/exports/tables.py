@@ -49,7 +49,7 @@ class TableSummary(Struct, frozen=True):
     """Column names, in order."""
 
 
-def build_node_frame(whole: ExpandedGraph, measured: MeasuredGraph | Missing) -> pl.DataFrame:
+def build_node_frame(full_graph: ExpandedGraph, measured: MeasuredGraph | Missing) -> pl.DataFrame:
     """Build a table of the nodes of a graph, followed by those of nested graphs.
 
     Times are in ns over the replays of the pass ``timed_in``, sizes in bytes; null if unknown or
@@ -59,7 +59,7 @@ def build_node_frame(whole: ExpandedGraph, measured: MeasuredGraph | Missing) ->
         _build_node_columns(row)
         | {"graph": graph, "node": index}
         | _build_slack_columns(measured, (graph, index))
-        for row, (graph, index) in zip(whole.table.rows, whole.owners, strict=True)
+        for row, (graph, index) in zip(full_graph.table.rows, full_graph.owners, strict=True)
     ]
     return pl.DataFrame(rows, schema=_NODE_SCHEMA)
 

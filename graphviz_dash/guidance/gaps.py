@@ -104,8 +104,8 @@ def find_baseline_remedy(runs: Sequence[Run]) -> tuple[Run, Remedy] | None:
     if graphed.manifest.sources:
         return graphed, Remedy(MissingInput.EAGER_TRACE, None)
     if graphed.mode.is_recorded:
-        again = build_recording_command(graphed, {"--name": BASELINE_MODE.value})
-        return graphed, Remedy(MissingInput.EAGER_RECORDING, again)
+        command = build_recording_command(graphed, {"--name": BASELINE_MODE.value})
+        return graphed, Remedy(MissingInput.EAGER_RECORDING, command)
     return graphed, Remedy(
         MissingInput.EAGER_RUN, build_collect_command(graphed, [BASELINE_MODE.value])
     )

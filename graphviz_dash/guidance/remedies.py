@@ -69,15 +69,15 @@ def find_remedies(run: Run, other_runs: Iterable[Run] = ()) -> tuple[Remedy, ...
         return ()
     if recording.boundary_kind is None:
         return (Remedy(MissingInput.STEPS, None),)
-    found: list[Remedy] = []
+    remedies: list[Remedy] = []
     if not has_trace(run):
-        found.append(_build_window_remedy(run, recording))
+        remedies.append(_build_window_remedy(run, recording))
     elif not recording.step_ns:
-        found.append(_build_timing_remedy(run, recording))
+        remedies.append(_build_timing_remedy(run, recording))
     elif _has_untraced_sizes(recording) and _is_window_full(run, recording):
         # The number of steps after the window is unknown because recording stops there.
         replay_count = str(_WINDOW_FACTOR * recording.window_steps)
-        found.append(
+        remedies.append(
             Remedy(
                 MissingInput.SIZES, build_recording_command(run, {"--window-replays": replay_count})
             )
@@ -87,8 +87,8 @@ def find_remedies(run: Run, other_runs: Iterable[Run] = ()) -> tuple[Remedy, ...
     ):
         # A separate run, because profiled captures prevent timing of the steps.
         named = {"--name": f"{run.name}-attributed", "--attribute": None}
-        found.append(Remedy(MissingInput.ATTRIBUTION, build_recording_command(run, named)))
-    return tuple(found)
+        remedies.append(Remedy(MissingInput.ATTRIBUTION, build_recording_command(run, named)))
+    return tuple(remedies)
 
 
 def has_trace(run: Run) -> bool:

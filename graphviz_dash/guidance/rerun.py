@@ -72,14 +72,17 @@ def build_collect_command(
     It adds to the same experiment. If all are in ``existing_modes``, it collects all of them into a
     new one. A rank of several keeps its launcher.
     """
-    folder, wanted = _get_output_folder(run), [mode for mode in modes if mode not in existing_modes]
-    if not wanted:
-        folder, wanted = make_rerun_name(folder), list(modes)
+    folder, requested = (
+        _get_output_folder(run),
+        [mode for mode in modes if mode not in existing_modes],
+    )
+    if not requested:
+        folder, requested = make_rerun_name(folder), list(modes)
     return (
         *_get_collector_command(run),
         *_get_workload_options(run),
         "--modes",
-        ",".join(wanted),
+        ",".join(requested),
         "-o",
         folder,
     )
@@ -96,12 +99,19 @@ def build_doctor_command(run: Run) -> tuple[str, ...]:
             _get_output_folder(run),
         )
     command = run.manifest.command
-    known = (
+    recorded_flags = (
         command[command.index(_PROGRAM_SEPARATOR) + 1 :]
         if _PROGRAM_SEPARATOR in command
         else _UNKNOWN_PROGRAM
     )
-    return ("graphviz-dash", "doctor", "-o", _get_output_folder(run), _PROGRAM_SEPARATOR, *known)
+    return (
+        "graphviz-dash",
+        "doctor",
+        "-o",
+        _get_output_folder(run),
+        _PROGRAM_SEPARATOR,
+        *recorded_flags,
+    )
 
 
 def _get_collector_command(run: Run) -> tuple[str, ...]:

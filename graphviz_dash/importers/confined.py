@@ -152,8 +152,8 @@ def _exchange_messages(
             case Finished(name=name):
                 return name
             case Rejected():
-                where = Path(message.where).name
-                raise InputError(where, message.found, message.expected, message.advice)
+                source = Path(message.where).name
+                raise InputError(source, message.found, message.expected, message.advice)
             case None:
                 report_progress(0.0)
     raise _build_exit_error(process, request, errors)
@@ -187,16 +187,17 @@ def _build_exit_error(
     except subprocess.TimeoutExpired:
         code = -signal.SIGXCPU
     if code == -signal.SIGXCPU:
-        found = f"a file that needs more than {request.seconds} s to read"
+        description = f"a file that needs more than {request.seconds} s to read"
     elif code == -signal.SIGKILL:
-        found = OUT_OF_MEMORY
+        description = OUT_OF_MEMORY
     elif code < 0:
-        found = f"a file that crashed the import process ({signal.Signals(-code).name})"
+        description = f"a file that crashed the import process ({signal.Signals(-code).name})"
     else:
-        found = "a file that stopped the import process"
+        description = "a file that stopped the import process"
     errors.seek(0)
     last_line = errors.read(1 << 20).decode("utf-8", "replace").strip().rpartition("\n")[2]
     _LOG.error(
-        "%s", escape_control_characters(f"{name}: {found}, exit code {code}: {last_line[:200]}")
+        "%s",
+        escape_control_characters(f"{name}: {description}, exit code {code}: {last_line[:200]}"),
     )
-    return InputError(name, found, format_limits(request))
+    return InputError(name, description, format_limits(request))

@@ -204,8 +204,8 @@ def separate_names(groups: Sequence[SourceGroup]) -> list[SourceGroup]:
     counts = Counter(group.name for group in groups)
     repeated = [group for group in groups if counts[group.name] > 1]
     folder_names = [build_run_name(_get_folder_name(group)) for group in repeated]
-    taken = {group.name for group in groups if counts[group.name] == 1}
-    if len({*folder_names}) < len(repeated) or not taken.isdisjoint(folder_names):
+    unique_names = {group.name for group in groups if counts[group.name] == 1}
+    if len({*folder_names}) < len(repeated) or not unique_names.isdisjoint(folder_names):
         folder_names = [
             build_run_name(f"{_get_folder_name(group)}-{group.name}") for group in repeated
         ]

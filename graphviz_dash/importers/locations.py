@@ -187,11 +187,11 @@ def _convert_errors(address: str) -> Iterator[None]:
     try:
         yield
     except _get_error_types() as error:
-        found = str(error) or type(error).__name__
+        reason = str(error) or type(error).__name__
         if isinstance(error, FileNotFoundError):
-            found = f"no such bucket, folder or file ({found})"
-        advice = next((text for pattern, text in _ERROR_ADVICE.items() if pattern in found), "")
-        raise InputError(address, found, "a readable file or folder", advice) from error
+            reason = f"no such bucket, folder or file ({reason})"
+        advice = next((text for pattern, text in _ERROR_ADVICE.items() if pattern in reason), "")
+        raise InputError(address, reason, "a readable file or folder", advice) from error
 
 
 _ERROR_ADVICE: Final = {

@@ -203,12 +203,12 @@ class ByteStream:
         while size > 0 and (skipped := len(self.read(min(size, self._chunk_bytes)))):
             size -= skipped
 
-    def _read_some(self, wanted: int) -> bytes:
+    def _read_some(self, requested: int) -> bytes:
         if self._format is None or self._members is None:
-            return self._file.read(wanted)
+            return self._file.read(requested)
         name = self._format.name
         try:
-            return self._members.read(min(wanted, self._format.step_bytes))
+            return self._members.read(min(requested, self._format.step_bytes))
         except EOFError:
             description = f"{name} data ends unexpectedly after {self._file.tell():,} bytes"
             self.damage = Damage(True, description)
@@ -224,13 +224,13 @@ class ByteStream:
     def _check_limits(self) -> None:
         limits = self._limits
         if self._total > limits.decompressed_bytes:
-            found = f"more than {limits.decompressed_bytes:,} bytes of JSON"
-            raise limits.build_error(self.path, "decompressed_bytes", found)
+            description = f"more than {limits.decompressed_bytes:,} bytes of JSON"
+            raise limits.build_error(self.path, "decompressed_bytes", description)
         if self._format is not None and self._total > self._expansion_from:
             ratio = self._total // max(1, self._file.tell())
             if ratio > limits.expansion:
-                found = f"{self._format.name} data that expands {ratio:,} times"
-                raise limits.build_error(self.path, "expansion", found)
+                description = f"{self._format.name} data that expands {ratio:,} times"
+                raise limits.build_error(self.path, "expansion", description)
 
 
 class _Members:

@@ -207,8 +207,8 @@ class _EntryReader:
         if self._fallback_trace is None:
             trace = self._source.read()
             if trace.info != self._info:
-                found = "a different trace from the one opened"
-                raise InputError(self._path, found, "the same file", "Open it again.")
+                description = "a different trace from the one opened"
+                raise InputError(self._path, description, "the same file", "Open it again.")
             self._source.replace(trace, error if isinstance(error, DamagedEntryError) else None)
             self._fallback_trace = trace
         return self._fallback_trace

@@ -42,14 +42,14 @@ class Limits(Struct, frozen=True):
     nodes: int = 2_000_000
     """Number of graph nodes of a file; bodies count for each parent."""
 
-    def build_error(self, where: Path | str, limit: str, found: str) -> InputError:
+    def build_error(self, source: Path | str, limit: str, found: str) -> InputError:
         """Build the error for exceeding ``limit``, a field of this class."""
         bound = getattr(self, limit)
         advice = (
             f"If you trust the file, raise the limit: set {LIMITS_VARIABLE}={limit}=NUMBER in the "
             "environment."
         )
-        return InputError(where, found, f"at most {bound:,} (limit {limit})", advice)
+        return InputError(source, found, f"at most {bound:,} (limit {limit})", advice)
 
 
 LIMITS_VARIABLE: Final = "GRAPHVIZ_DASH_LIMITS"

@@ -395,8 +395,8 @@ def _resolve_folder(path: Path) -> Path:
         folder = path.resolve()
         check_utf8(folder)
         if not folder.is_dir():
-            found = "a file" if folder.exists() else "no such folder"
-            raise InputError(path, found, "the folder of an experiment")
+            description = "a file" if folder.exists() else "no such folder"
+            raise InputError(path, description, "the folder of an experiment")
         os.scandir(folder).close()
     except PermissionError as error:
         raise InputError(path, "permission denied", "a readable folder") from error

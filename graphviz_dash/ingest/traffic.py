@@ -61,14 +61,14 @@ def read_traffic(path: Path) -> Ints:
     return np.repeat(np.array(sizes, dtype=np.int64), counts)
 
 
-def _parse_line(fields: list[str], where: str, line: str) -> tuple[int, int]:
+def _parse_line(fields: list[str], source: str, line: str) -> tuple[int, int]:
     is_valid = len(fields) <= 2 and all(
         f.isascii() and f.isdecimal() and len(f) < 14 for f in fields
     )
     if not is_valid:
-        raise InputError(where, repr(line[:60]), _EXPECTED)
+        raise InputError(source, repr(line[:60]), _EXPECTED)
     size = int(fields[0])
     count = int(fields[1]) if len(fields) == 2 else 1
     if not 0 < size <= _MAX_SIZE:
-        raise InputError(where, f"a size of {size:,}", _EXPECTED)
+        raise InputError(source, f"a size of {size:,}", _EXPECTED)
     return size, count

@@ -320,11 +320,21 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
         return self.recorded_at or self.created
 
     @property
+    def recording_time(self) -> str | None:
+        """Time of recording, ISO 8601 in UTC. None if an imported file does not state it."""
+        return self.recorded_at or (None if self.sources else self.created)
+
+    @property
+    def recording_day(self) -> str | None:
+        """Day of recording in UTC. None if an imported file does not state it."""
+        return self.recording_time and self.recording_time[:10]
+
+    @property
     def job_rank(self) -> int | None:
         """Rank of the process. None for a single process, including rank 0 of 1 started by
         torchrun."""
-        is_alone = self.group is not None and self.group.world_size == 1
-        return None if is_alone else self.rank
+        is_single_rank = self.group is not None and self.group.world_size == 1
+        return None if is_single_rank else self.rank
 
 
 class GraphUpdate(Struct, frozen=True, forbid_unknown_fields=True):

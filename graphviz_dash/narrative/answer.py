@@ -17,6 +17,7 @@ from graphviz_dash.analysis.failures import format_cause, format_failed_stage, g
 from graphviz_dash.analysis.loop.family_report import build_loop_report
 from graphviz_dash.analysis.metrics.graph_coverage import Reason
 from graphviz_dash.analysis.metrics.low_confidence import count_while_nodes
+from graphviz_dash.analysis.metrics.run_selection import has_same_mode
 from graphviz_dash.analysis.prediction.predict import Recommendation
 from graphviz_dash.analysis.step_comparison.main_cause import MainCause, find_main_cause
 from graphviz_dash.analysis.step_comparison.waterfall import Basis, Cause
@@ -43,6 +44,7 @@ from graphviz_dash.units import (
 if TYPE_CHECKING:
     from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
     from graphviz_dash.analysis.prediction.predict import Prediction
+    from graphviz_dash.model.run import Run
 
 CAUSE_NOUNS: Final = {
     Cause.GAPS: "launch overhead",
@@ -93,7 +95,7 @@ Parts = tuple[AnswerPart, ...]
 
 
 class Answer(Struct, frozen=True):
-    """Answer in one line with up to three labelled rows."""
+    """Answer in one line with up to four labelled rows."""
 
     verdict: Parts
     """Verdict of at most 20 words."""
@@ -101,13 +103,20 @@ class Answer(Struct, frozen=True):
     """Cause of the verdict; empty if unknown."""
     costs: Parts = ()
     """One-time cost and memory; empty if unknown."""
+    recorded: Parts = ()
+    """Dates of both runs, if they differ or both runs are versions of one mode."""
     next_step: Parts = ()
     """Next step; empty if there is none."""
 
     @property
     def rows(self) -> tuple[tuple[str, Parts], ...]:
         """The rows that are not empty, with their labels, in display order."""
-        rows = (("Because", self.because), ("Costs", self.costs), ("Next step", self.next_step))
+        rows = (
+            ("Because", self.because),
+            ("Costs", self.costs),
+            ("Recorded", self.recorded),
+            ("Next step", self.next_step),
+        )
         return tuple(row for row in rows if row[1])
 
 
@@ -148,6 +157,7 @@ def build_run_answer(run: RunComparison) -> Answer | None:
         verdict=tuple(_describe_outcome(run, step_ns, saving)),
         because=tuple(_describe_cause(run, saving)),
         costs=tuple(_describe_costs(run)),
+        recorded=() if run.baseline_run is None else _describe_dates(run.baseline_run, run.run),
         next_step=tuple(_describe_next_step(run)),
     )
 
@@ -227,6 +237,7 @@ def _explain_missing_comparison(runs: Sequence[RunComparison]) -> Answer | None:
     return Answer(
         verdict=(AnswerPart(lead), *_describe_step_times(runs)),
         because=(AnswerPart(escape_control_characters(_find_missing_reason(runs))),),
+        recorded=_describe_days(*(run.run for run in runs)) if len(runs) == _PAIR else (),
         next_step=tuple(_describe_graph_share(runs[0])) if len(runs) == 1 else (),
     )
 
@@ -273,9 +284,9 @@ def _describe_step_times(runs: Sequence[RunComparison]) -> Iterator[AnswerPart]:
     """Show the step times of the first runs; a recorded program has a typical step and a range."""
     timed = [run for run in runs if run.step.value is not None]
     traced = [run for run in runs if run["traced_step_time"].value is not None]
-    shown = timed or traced
+    times = timed or traced
     lead = ": " if timed else ": under the profiler, "
-    for run in shown[:_MAX_STEP_TIMES]:
+    for run in times[:_MAX_STEP_TIMES]:
         figure = run.step if timed else run["traced_step_time"]
         evidence = Evidence.ITERATIONS if timed else Evidence.FIGURES
         yield AnswerPart(lead)
@@ -515,19 +526,43 @@ def _describe_next_step(run: RunComparison) -> Iterator[AnswerPart]:
     elif run.is_other_program:
         yield AnswerPart("compare runs of the same workload")
     elif run.is_same_mode:
-        yield from _describe_version_step(run)
+        yield AnswerPart("see what changed in ")
+        yield AnswerPart("Timeline", page="timeline")
     else:
         yield from _describe_limit_step(run, name)
 
 
-def _describe_version_step(run: RunComparison) -> Iterator[AnswerPart]:
-    if run.baseline_run is not None:
-        dates = [side.manifest.recorded_or_created_at[:10] for side in (run.baseline_run, run.run)]
-        yield AnswerPart("recorded ")
-        yield AnswerPart(f"{dates[0]} and {dates[1]}", Evidence.FIGURES)
-        yield AnswerPart(": ")
-    yield AnswerPart("see what changed in ")
-    yield AnswerPart("Timeline", page="timeline")
+_PAIR: Final = 2
+
+
+def _describe_dates(baseline: Run, run: Run) -> Parts:
+    """Show when both runs were recorded, if on different days or in one mode. Empty if neither is
+    known."""
+    day = run.manifest.recording_day
+    if day is None or baseline.manifest.recording_day != day:
+        return _describe_days(baseline, run)
+    if not has_same_mode(run, baseline):
+        return ()
+    return (AnswerPart(_join_dates(baseline, run, _MINUTE)), AnswerPart(" UTC"))
+
+
+def _describe_days(baseline: Run, run: Run) -> Parts:
+    """Show the days of both runs. Empty if they are equal or unknown."""
+    if baseline.manifest.recording_day == run.manifest.recording_day:
+        return ()
+    return (AnswerPart(_join_dates(baseline, run, _DAY)),)
+
+
+_DAY, _MINUTE = len("2026-11-23"), len("2026-11-23T14:22")
+
+
+def _join_dates(baseline: Run, run: Run, length: int) -> str:
+    sides = [(side.name, side.manifest.recording_time) for side in (baseline, run)]
+    return ", ".join(
+        f"{escape_control_characters(name)} "
+        + (time[:length].replace("T", " ") if time else "on an unknown date")
+        for name, time in sides
+    )
 
 
 def _describe_limit_step(run: RunComparison, name: str) -> Iterator[AnswerPart]:

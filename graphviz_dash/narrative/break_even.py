@@ -21,9 +21,9 @@ def _format_part(name: str, ns: float) -> str:
 def format_break_even(costs: BreakEven) -> str:
     """Format the cost in parts, the break-even and the warm-up."""
     parts = ", ".join(_format_part(name, ns) for name, ns in costs.parts)
-    most = "never" if costs.max_replays is None else format_count(costs.max_replays)
+    limit_text = "never" if costs.max_replays is None else format_count(costs.max_replays)
     fewest = format_count(costs.min_replays)
-    replays = fewest if fewest == most else f"{fewest} to {most}"
+    replays = fewest if fewest == limit_text else f"{fewest} to {limit_text}"
     warm_ups = pluralize(costs.warm_ups, "warm-up iteration")
     return (
         f"{format_ns(costs.one_off_ns)} once: {parts}. {format_ns(costs.saving_ns)} saved per "

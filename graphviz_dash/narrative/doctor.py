@@ -159,13 +159,13 @@ def format_caller(finding: Finding) -> str | None:
 
 def format_other_places(group: FindingGroup) -> tuple[str, ...]:
     """Format the distinct places of a group's findings after the first."""
-    places = [
+    locations = [
         f"{finding.location.text}{f' ({finding.op})' if finding.op else ''}"
         if finding.location
         else finding.op or ""
         for finding in group.findings
     ]
-    return tuple(dict.fromkeys(place for place in places[1:] if place))
+    return tuple(dict.fromkeys(place for place in locations[1:] if place))
 
 
 def _format_location(finding: Finding) -> str:

@@ -80,17 +80,17 @@ def _list_machine_differences(first: Run, second: Run) -> Iterator[str]:
 
 
 def _list_value_differences(
-    own: Mapping[str, object], other: Mapping[str, object]
+    values: Mapping[str, object], other: Mapping[str, object]
 ) -> Iterator[str]:
     """Describe facts that both runs have with different values."""
-    for name, value in own.items():
+    for name, value in values.items():
         other_value = other.get(name)
         if value is not None and other_value is not None and value != other_value:
             yield _format_difference(name, value, other_value)
 
 
-def _format_difference(name: str, own: object, other: object) -> str:
-    return escape_control_characters(f"{name} ({own}, {other})")
+def _format_difference(name: str, value: object, other: object) -> str:
+    return escape_control_characters(f"{name} ({value}, {other})")
 
 
 def list_recording_notes(recording: Recording, loop: ProgramLoop | None = None) -> tuple[str, ...]:

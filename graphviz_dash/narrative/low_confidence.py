@@ -300,6 +300,11 @@ _TEXTS: Final[dict[CaveatCode, tuple[Text, Text]]] = {
         lambda values: f"{values['reason']}. Not supported: {', '.join(values['claims'])}",
         "",
     ),
+    CaveatCode.EMPTY_STEPS: (
+        "{count:plural traced step} of {steps:count} without any work, call or operator: figures "
+        "exclude such steps",
+        "",
+    ),
     CaveatCode.PARTIAL_REPLAYS: (
         "{count:plural graph launch} without kernels that other launches of the same graph have: "
         "records were lost",

@@ -102,10 +102,12 @@ def _format_verdict(prediction: Prediction) -> str:
             return f"{_choose_lead(prediction.speedup)}: with CUDA graphs the step would be {gain}."
         case Recommendation.BLOCKED:
             count = sum(blocker.certain for blocker in prediction.blockers)
-            places = "one place blocks" if count == 1 else f"{count} places block"
+            count_text = "one place blocks" if count == 1 else f"{count} places block"
             them = "it" if count == 1 else "them"
             lead = _choose_lead(prediction.speedup)
-            return f"{lead}, but {places} capture; after fixing {them}, the step would be {gain}."
+            return (
+                f"{lead}, but {count_text} capture; after fixing {them}, the step would be {gain}."
+            )
         case Recommendation.MARGINAL:
             return f"Marginal: with CUDA graphs the step would be {gain}."
     return f"No: with CUDA graphs the step would take {times}{side}."
@@ -368,6 +370,7 @@ _PARTIAL_BASIS: Final = (
     PredictionWarning.INCOMPLETE_TRACE,
     PredictionWarning.LOST_RECORDS,
     PredictionWarning.LOST_LAUNCHES,
+    PredictionWarning.CLOCKS,
     PredictionWarning.GRAPHED_SHARE,
 )
 
@@ -399,10 +402,11 @@ def _format_warning(prediction: Prediction, warning: PredictionWarning) -> str:
         case PredictionWarning.FEW_STEPS | PredictionWarning.UNLIKE_STEPS:
             return _format_few_steps(prediction.step, warning)
         case PredictionWarning.INCOMPLETE_TRACE:
-            return f"the trace is incomplete: {prediction.incomplete}"
+            return f"the trace is incomplete: {(prediction.incomplete or '').removesuffix('.')}"
         case (
             PredictionWarning.LOST_RECORDS
             | PredictionWarning.LOST_LAUNCHES
+            | PredictionWarning.CLOCKS
             | PredictionWarning.GRAPHED_SHARE
         ):
             return _format_partial_basis(prediction.step, warning)
@@ -426,6 +430,8 @@ def _format_partial_basis(step: EagerStep, warning: PredictionWarning) -> str:
         case PredictionWarning.LOST_LAUNCHES:
             kernels = step.integrity.format_lost_launches()
             return f"{kernels}: capture blockers and idle causes may be incomplete"
+        case PredictionWarning.CLOCKS:
+            return f"{step.integrity.explain_clock_error()}: the step time may be wrong by as much"
     return _format_graphed_share(step)
 
 
@@ -438,7 +444,8 @@ def _format_graphed_share(step: EagerStep) -> str:
 
 
 def _format_lost_records(integrity: TraceIntegrity) -> str:
-    lost = integrity.format_lost_work()
+    empty = integrity.format_empty_steps() if integrity.empty_steps else None
+    lost = integrity.format_lost_work() if integrity.lost_work or not empty else empty
     if not integrity.steps:
         return f"{lost}: counts and busy time are lower bounds"
     excluded = integrity.steps - len(integrity.complete_steps)
@@ -465,15 +472,15 @@ _WARNINGS: Final = {
 }
 
 
-def format_evidence(seen: Evidence) -> str:
+def format_evidence(evidence: Evidence) -> str:
     """Format the evidence of a blocker."""
-    match seen:
+    match evidence:
         case ForbiddenCalls(calls):
             return ", ".join(f"{call}: {copy}" if copy else call for call, copy in calls)
         case OptimizerRead(optimizer):
             return f"{optimizer} reads a value on the CPU, as it does without capturable=True"
         case StepDifference():
-            return _format_step_difference(seen)
+            return _format_step_difference(evidence)
 
 
 def _format_step_difference(seen: StepDifference) -> str:
@@ -487,11 +494,11 @@ def _format_step_difference(seen: StepDifference) -> str:
         difference = f"{seen.differing_item_count} operations instead of {seen.typical_item_count}"
     else:
         difference = "different operations or sizes"
-    usual, other = (
+    typical, other = (
         "nothing" if name is None else name[:_MAX_NAME_LENGTH]
         for name in (seen.typical_name, seen.differing_name)
     )
-    return f"{subject} {verb}: {difference}, first {other} in place of {usual}"
+    return f"{subject} {verb}: {difference}, first {other} in place of {typical}"
 
 
 def is_within_interval(prediction: Prediction, step_ns: float | None) -> bool:

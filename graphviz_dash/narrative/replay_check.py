@@ -197,14 +197,14 @@ def format_differing_elements(elements: WrongElements) -> str:
 
 def format_wrong_operator(wrong: WrongOperator) -> str:
     """Describe the first wrong operator and its cause in one sentence."""
-    place_text = format_operator(wrong.operator)
+    location_text = format_operator(wrong.operator)
     if wrong.difference is None and wrong.cause is not ReplayCause.MISSING_JOIN:
-        return f"The program's graph is out of date at {place_text}: {_explain_cause(wrong)}."
+        return f"The program's graph is out of date at {location_text}: {_explain_cause(wrong)}."
     if wrong.difference is None:
-        return f"{place_text}: {_explain_cause(wrong)}. Values agreed in this check."
+        return f"{location_text}: {_explain_cause(wrong)}. Values agreed in this check."
     number = wrong.difference.replay
     inputs = " with other inputs" if wrong.difference.round else ""
-    return f"Replay {number}{inputs} is wrong from {place_text} on: {_explain_cause(wrong)}."
+    return f"Replay {number}{inputs} is wrong from {location_text} on: {_explain_cause(wrong)}."
 
 
 def format_operator(operator: CheckedOperator) -> str:
@@ -321,8 +321,8 @@ def format_memory_fault(fault: MemoryFault) -> str:
     )
 
 
-def _format_place(place: CodeLocation | None) -> str:
-    return f" by {place.text}" if place else ""
+def _format_place(location: CodeLocation | None) -> str:
+    return f" by {location.text}" if location else ""
 
 
 def format_element_difference(element: ElementDifference) -> str:

@@ -115,7 +115,7 @@ def _format_provenance(manifest: Manifest) -> str:
         f"{manifest.workload.name} on {machine.gpu_name}{memory}, "
         f"driver {machine.driver or 'unknown'}, CUDA {machine.cuda_runtime or 'unknown'}, "
         f"torch {machine.torch or 'unknown'}, {machine.cpu or 'CPU unknown'}, "
-        f"{manifest.recorded_or_created_at[:10]}"
+        f"{manifest.recording_day or 'date unknown'}"
     )
 
 

@@ -67,10 +67,10 @@ def build_plan(
 
 
 def _assign_streams(
-    operators: Sequence[Operator], storages: Sequence[Storage], wanted: Sequence[int]
+    operators: Sequence[Operator], storages: Sequence[Storage], planned_streams: Sequence[int]
 ) -> list[int]:
     requested = {
-        index: 0 if operator.opaque or operator.is_collective else wanted[index]
+        index: 0 if operator.opaque or operator.is_collective else planned_streams[index]
         for index, operator in enumerate(operators)
         if operator.nodes
     }

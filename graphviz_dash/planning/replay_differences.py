@@ -29,14 +29,14 @@ def find_first_difference(check: ValueCheck) -> TensorDifference | None:
         for item in check.differences
         if item.eager_difference
     }
-    known_operators = {fact.operator for fact in check.facts} | {
+    recorded_operators = {fact.operator for fact in check.facts} | {
         item.reader for item in check.orders
     }
     first_path = min(
         (fact.operator for fact in check.facts if fact.kind.value == "path"), default=None
     )
     for _, group in groupby(check.differences, key=lambda item: (item.round, item.replay)):
-        difference = _find_in_replay(check, group, varying, known_operators, first_path)
+        difference = _find_in_replay(check, group, varying, recorded_operators, first_path)
         if difference is not None:
             return difference
     return None
@@ -46,12 +46,12 @@ def _find_in_replay(
     check: ValueCheck,
     differences: Iterable[TensorDifference],
     varying: Collection[tuple[int, str, int]],
-    known_operators: Collection[int],
+    recorded_operators: Collection[int],
     first_path: int | None,
 ) -> TensorDifference | None:
     is_noisy = False
     for item in differences:
-        if item.absent or item.operator in known_operators:
+        if item.absent or item.operator in recorded_operators:
             return item
         if first_path is not None and item.operator >= first_path:
             return item

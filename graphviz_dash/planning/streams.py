@@ -130,7 +130,7 @@ def _assign_earliest(
     """Assign each operation to the stream with the earliest start. Ties prefer a stream that ends
     with a dependency, then the stream that ended last."""
     tail = [-1] * streams
-    chosen = [0] * len(operations)
+    assigned = [0] * len(operations)
     end = [0.0] * len(operations)
     for index, operation in enumerate(operations):
         if not operation.nodes:
@@ -144,7 +144,7 @@ def _assign_earliest(
                     end[source]
                     + (
                         costs.same_stream_gap_ns
-                        if chosen[source] == lane
+                        if assigned[source] == lane
                         else costs.cross_stream_gap_ns
                     )
                     for source in operation.dependencies
@@ -155,9 +155,9 @@ def _assign_earliest(
                 (max(start, free_at), previous not in operation.dependencies, -free_at, lane)
             )
         start, *_, lane = min(choices)
-        chosen[index], tail[lane] = lane, index
+        assigned[index], tail[lane] = lane, index
         end[index] = start + operation.duration_ns
-    return chosen
+    return assigned
 
 
 def _assign_chains(operations: Sequence[Operation], streams: int, costs: StreamCosts) -> list[int]:
@@ -210,16 +210,16 @@ def _assign_continuing(
     least work."""
     tail = [-1] * streams
     load = [0.0] * streams
-    chosen = [0] * len(operations)
+    assigned = [0] * len(operations)
     for index, operation in enumerate(operations):
         if not operation.nodes:
             continue
         allowed = _get_allowed_streams(operation, streams)
         continuing = [lane for lane in allowed if tail[lane] in operation.dependencies]
         lane = min(continuing or allowed, key=load.__getitem__)
-        chosen[index], tail[lane] = lane, index
+        assigned[index], tail[lane] = lane, index
         load[lane] += operation.duration_ns + costs.same_stream_gap_ns
-    return chosen
+    return assigned
 
 
 def _get_allowed_streams(operation: Operation, streams: int) -> range:

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.ui
 
 WIDTH, HEIGHT = 1440, 860
 PAIR = urlencode({"experiment": format_pair_name("gpt-train/partial", "gpt-train/graph")})
+DAYS = urlencode({"experiment": format_pair_name("moved-inputs/graph", "mlp-train/graph")})
 TASKS = {
     "gain of one eager trace": (
         "compare?experiment=recorded-lightning",
@@ -46,6 +47,11 @@ TASKS = {
         f"compare?{PAIR}",
         ".answer",
         r"(faster|slower|difference|improvement|regress)",
+    ),
+    "dates of two recordings": (
+        f"compare?{DAYS}",
+        ".reasons",
+        r"Recorded\s*graph@moved-inputs 2026-11-21, graph@mlp-train 2026-11-23",
     ),
     "report to share": ("export?experiment=mlp-train", "text=HTML report", "HTML report"),
     "difference of two graphs": (

@@ -15,7 +15,7 @@ from graphviz_dash.analysis.step_comparison.waterfall import Basis, Waterfall
 from graphviz_dash.features.memory.comparison import compare_memory
 from graphviz_dash.ingest.load import load_experiment, load_pair
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.model.run import ExecutionMode
+from graphviz_dash.model.run import ExecutionMode, Source
 from graphviz_dash.narrative.answer import (
     Answer,
     Evidence,
@@ -282,7 +282,38 @@ def test_two_versions_of_one_mode_are_a_regression_or_an_improvement() -> None:
     assert format_parts(answer.verdict).startswith("Regression: graph@mlp-train is ")
     assert "once" not in format_parts(answer.costs)
     assert slower["break_even"].value is None
-    assert format_parts(answer.next_step).startswith("recorded 2026-11-")
+    day = "2026-11-23 14:"
+    assert format_parts(answer.recorded) == f"{same.name} {day}22, {before.name} {day}53 UTC"
+
+
+def test_runs_of_different_days_show_both_dates() -> None:
+    pair = load_pair((SAMPLES / "capture-schemes/graph", SAMPLES / "mlp-train/graph"), traces=False)
+    (run,) = [run for run in compare_runs(pair, pair.runs[0].name).runs if not run.is_baseline]
+    answer = build_run_answer(run)
+    assert answer is not None
+    dates = "graph@capture-schemes 2026-11-21, graph@mlp-train 2026-11-23"
+    assert format_parts(answer.recorded) == dates
+    assert f"Recorded:  {dates}" in format_answer(answer)
+
+
+def test_the_time_of_import_is_no_recording_date() -> None:
+    pair = load_pair((SAMPLES / "capture-schemes/graph", SAMPLES / "mlp-train/graph"), traces=False)
+    source = Source("trace.json", "kineto", 1, "0" * 64, None)
+    imported = [
+        replace(run, manifest=replace(run.manifest, sources=(source,))) for run in pair.runs
+    ]
+    for runs, dates in (
+        (
+            (imported[0], pair.runs[1]),
+            "graph@capture-schemes on an unknown date, graph@mlp-train 2026-11-23",
+        ),
+        (imported, ""),
+    ):
+        found = compare_runs(replace(pair, runs=tuple(runs)), runs[0].name)
+        (run,) = [run for run in found.runs if not run.is_baseline]
+        answer = build_run_answer(run)
+        assert answer is not None
+        assert format_parts(answer.recorded) == dates
 
 
 def test_iterations_that_the_trace_does_not_show_are_no_idle_time() -> None:

@@ -264,7 +264,7 @@ def test_it_is_accessible_in_both_themes(visit: Visit) -> None:
         assert page.locator('[data-testid="stException"]').count() == 0
         # What is not a matter of colour was looked at in the first of them.
         assert broken_rules(page, of_colours=theme != THEMES[-1]) == []
-        assert page.get_by_role("heading", level=1).count() == 1
+        expect(page.get_by_role("heading", level=1)).to_have_count(1)
     page.emulate_media(color_scheme="light", reduced_motion="no-preference")
 
 

@@ -86,7 +86,7 @@ def test_a_page(name: str, page: Page, made: str) -> None:
         assert page.locator('[data-testid="stException"]').count() == 0
         # What is not a matter of colour was looked at in the first of them.
         assert broken_rules(page, of_colours=theme != begun) == []
-        assert page.get_by_role("heading", level=1).count() == 1
+        expect(page.get_by_role("heading", level=1)).to_have_count(1)
         picture(page, f"{name}-{theme}")
     assert_fits_when_narrow(page, HEIGHT)
     assert overheard.errors == []

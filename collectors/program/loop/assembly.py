@@ -118,20 +118,22 @@ def assemble_loop(
     for step in steps:
         if step.replays and not step.captures:
             book.expect(step.graphs, step.scope)
-    placed = [(step, *_find_member(step, book)) for step in steps]
+    step_members = [(step, *_find_member(step, book)) for step in steps]
     clean = _CleanTimes.build(by_kind[EventKind.PROFILER], by_kind[EventKind.CLEAN])
     gpu = {(event.ref, event.begin): event.end for event in by_kind[EventKind.GPU]}
-    kept = placed[:MAX_LOOP_STEPS]
-    clean_steps, later_clean_steps = clean.find_rows([step for step, *_ in kept])
+    recorded_steps = step_members[:MAX_LOOP_STEPS]
+    clean_steps, later_clean_steps = clean.find_rows([step for step, *_ in recorded_steps])
     families = book.build_families()
     return ProgramLoop(
         families=families,
         graphs=_build_costs(by_kind[EventKind.REPLAY], gpu, facts, graphs, clean),
-        steps=_build_columns(kept, book, families, gpu),
+        steps=_build_columns(recorded_steps, book, families, gpu),
         step_count=len(steps) + facts.dropped,
         clean_steps=clean_steps,
         later_clean_steps=later_clean_steps,
-        window_rows=_find_marked_steps(by_kind[EventKind.MARK], [step for step, *_ in kept]),
+        window_rows=_find_marked_steps(
+            by_kind[EventKind.MARK], [step for step, *_ in recorded_steps]
+        ),
         engine=facts.engine,
         engine_capture_bytes=facts.engine_capture_bytes,
     )
@@ -320,14 +322,14 @@ def _find_first_pass(step: StepEvents) -> int | None:
 
 
 def _build_columns(
-    placed: Sequence[tuple[StepEvents, int | None, int | None]],
+    step_members: Sequence[tuple[StepEvents, int | None, int | None]],
     book: FamilyBook,
     families: Sequence[GraphFamily],
     gpu: dict[tuple[int, int], int],
 ) -> LoopSteps:
     threads: dict[int, int] = {}
     rows = []
-    for step, family, member in placed:
+    for step, family, member in step_members:
         scope, kind = step.scope, step.kind
         real, method = _find_real_size(step)
         if real is None and kind is StepKind.FALLBACK and family is not None:
@@ -392,24 +394,24 @@ def _build_costs(
         if not calls[event.ref] or clean.include(event.begin, event.end):
             calls[event.ref].append(event.end - event.begin)
     samples: defaultdict[int, list[int]] = defaultdict(list)
-    for (graph, begin), took in gpu.items():
+    for (graph, begin), gpu_ns in gpu.items():
         if clean.include(begin, begin):
-            samples[graph].append(took)
+            samples[graph].append(gpu_ns)
     rows = []
     for number, graph_id in enumerate(graphs):
-        own = facts.graphs[number]
+        graph_facts = facts.graphs[number]
         launches = calls[number]
         rows.append(
             GraphCost(
                 graph=graph_id,
-                instantiate_ns=own.instantiate_ns,
+                instantiate_ns=graph_facts.instantiate_ns,
                 first_launch_ns=launches[0] if launches else None,
                 launch_ns=_select_evenly(launches[1:]),
                 gpu_ns=_select_evenly(samples[number]),
-                pool=own.pool,
-                pool_growth_bytes=own.pool_added_bytes,
-                exclusive_bytes=own.own_bytes,
-                driver_bytes=own.outside_bytes,
+                pool=graph_facts.pool,
+                pool_growth_bytes=graph_facts.pool_added_bytes,
+                exclusive_bytes=graph_facts.own_bytes,
+                driver_bytes=graph_facts.outside_bytes,
             )
         )
     return tuple(rows)

@@ -203,11 +203,13 @@ def find_shape_size(rows: Sequence[tuple[_Key, ...]], shapes: tuple[_Key, ...]) 
     if len({tuple(len(shape) for shape in row) for row in (*rows, shapes)}) != 1:
         return None
     sizes, columns = set(), set()
-    for *known, own in zip(*(_flatten(row) for row in rows), _flatten(shapes), strict=True):
-        if len(set(known)) > 1:
-            columns.add(tuple(known))
-            sizes.add(own)
-        elif known[:1] != [own]:
+    for *key_values, shape_values in zip(
+        *(_flatten(row) for row in rows), _flatten(shapes), strict=True
+    ):
+        if len(set(key_values)) > 1:
+            columns.add(tuple(key_values))
+            sizes.add(shape_values)
+        elif key_values[:1] != [shape_values]:
             return None
     return sizes.pop() if len(columns) == len(sizes) == 1 else None
 

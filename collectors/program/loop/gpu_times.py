@@ -101,8 +101,10 @@ class GpuTimes:
                         return
                     raise
                 self.pending.popleft()
-                took = call(driver.cuEventElapsedTime, *timer.events)
-                self._log.add_gpu_time(timer.graph, timer.thread, timer.begin, round(took * 1e6))
+                duration_ms = call(driver.cuEventElapsedTime, *timer.events)
+                self._log.add_gpu_time(
+                    timer.graph, timer.thread, timer.begin, round(duration_ms * 1e6)
+                )
                 self._free.append(timer.events)
 
 

@@ -132,13 +132,13 @@ class LoopRecorder:
         self._outside[number] = compute_outside_bytes()
 
     def record_capture(
-        self, number: int, graph: Any, began: int, instantiate_ns: int
+        self, number: int, graph: Any, start_ns: int, instantiate_ns: int
     ) -> tuple[Pool | None, int]:
-        """Record a finished capture that started at ``began`` by the performance counter.
+        """Record a finished capture that started at ``start_ns`` by the performance counter.
 
         Returns its pool, None if unknown, and the bytes reserved by all private pools.
         """
-        self.log.add(EventKind.CAPTURE, number, began, perf_counter_ns())
+        self.log.add(EventKind.CAPTURE, number, start_ns, perf_counter_ns())
         facts = self._graphs[number]
         self._changes += 1
         facts.instantiate_ns = instantiate_ns
@@ -167,10 +167,10 @@ class LoopRecorder:
         self._private_bytes = sum(bytes_.reserved for bytes_ in read_pools().values())
         return pool, self._private_bytes
 
-    def record_instantiation(self, number: int, took: int) -> None:
+    def record_instantiation(self, number: int, duration_ns: int) -> None:
         """Record the instantiation of a graph that the program keeps."""
         self._changes += 1
-        self._graphs[number].instantiate_ns = took
+        self._graphs[number].instantiate_ns = duration_ns
 
     # Replays and steps.
 
@@ -218,15 +218,15 @@ class LoopRecorder:
         if number is not None:
             self.log.add(EventKind.PASS, number, begin, perf_counter_ns())
 
-    def label(self, said: Said) -> LabelScope:
+    def label(self, labels: Said) -> LabelScope:
         """Create the block of a label."""
-        number = self._labels.get(said)
+        number = self._labels.get(labels)
         if number is None:
             self.serves = True
             self.rest.end()
-            name, real, phase, *key = said
+            name, real, phase, *key = labels
             number = self.log.get_scope_number(label_facts(name, real, phase, dict(key)))
-            self._labels[said] = number
+            self._labels[labels] = number
         scope = LabelScope()
         scope.number = number
         scope.notes = self._notes

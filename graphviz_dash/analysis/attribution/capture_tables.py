@@ -172,26 +172,26 @@ class _SequenceIndex:
         bounds = np.flatnonzero(np.diff(thread)) + 1
         self._threads = list(zip(np.split(number, bounds), np.split(rows, bounds), strict=True))
 
-    def find_rows(self, wanted: Ints) -> Ints:
+    def find_rows(self, requested: Ints) -> Ints:
         """Find the rows with the numbers of one "Fwd thread id"; NONE if there is none.
 
         The id belongs to the thread with most of the numbers; none in case of a tie.
         """
-        distinct, inverse = np.unique(wanted, return_inverse=True)
+        distinct, inverse = np.unique(requested, return_inverse=True)
         rows_by_thread = [_find_numbers(number, rows, distinct) for number, rows in self._threads]
         scores = [int(np.count_nonzero(rows != NONE)) for rows in rows_by_thread]
         best = max(scores, default=0)
         if scores.count(best) != 1:
-            return np.full(len(wanted), NONE, dtype=np.int64)
+            return np.full(len(requested), NONE, dtype=np.int64)
         return rows_by_thread[scores.index(best)][inverse.reshape(-1)]
 
 
-def _find_numbers(number: Ints, rows: Ints, wanted: Ints) -> Ints:
-    """Find the row of each number in ``wanted``; ``number`` is ascending."""
+def _find_numbers(number: Ints, rows: Ints, requested: Ints) -> Ints:
+    """Find the row of each number in ``requested``; ``number`` is ascending."""
     if not len(number):
-        return np.full(len(wanted), NONE, dtype=np.int64)
-    position = np.minimum(np.searchsorted(number, wanted), len(number) - 1)
-    return np.where(number[position] == wanted, rows[position], NONE)
+        return np.full(len(requested), NONE, dtype=np.int64)
+    position = np.minimum(np.searchsorted(number, requested), len(number) - 1)
+    return np.where(number[position] == requested, rows[position], NONE)
 
 
 class Marks:
@@ -246,9 +246,9 @@ class Frames:
 
         Model files contain the forward of a module that calls other modules.
         """
-        is_module, is_own = self.module_frames.flags, self.program_frames.flags
+        is_module, is_program = self.module_frames.flags, self.program_frames.flags
         if not is_module.any():
-            return np.zeros(len(is_own), dtype=np.bool_)
+            return np.zeros(len(is_program), dtype=np.bool_)
         parent, depth = self.nesting.parent, self.nesting.depth
         module = self.module_frames.nearest
         parent_modules = np.where(is_module, get_values(module, parent), NONE)
@@ -256,13 +256,15 @@ class Frames:
         classes = np.array([_parse_class_name(text) for text in self._names.texts], dtype=np.str_)
         calls_modules = np.isin(classes, np.unique(classes[self._names.codes[callers]]))
         # The forward of a module is its first program frame.
-        own_above = get_values(self.program_frames.nearest, parent)
-        is_first_forward = self._names.match_rows(_FORWARD) & is_own & (module != NONE)
-        forwards = np.flatnonzero(is_first_forward & (get_values(depth, own_above) < depth[module]))
+        program_above = get_values(self.program_frames.nearest, parent)
+        is_first_forward = self._names.match_rows(_FORWARD) & is_program & (module != NONE)
+        forwards = np.flatnonzero(
+            is_first_forward & (get_values(depth, program_above) < depth[module])
+        )
         forwards = forwards[calls_modules[self._names.codes[module[forwards]]]]
         files = np.array([text.rpartition("(")[0] for text in self._names.texts], dtype=np.str_)
         in_model = np.isin(files, np.unique(files[self._names.codes[forwards]]))
-        return np.asarray(is_own & (module != NONE) & in_model[self._names.codes])
+        return np.asarray(is_program & (module != NONE) & in_model[self._names.codes])
 
     def get_line(self, row: int) -> str | None:
         """Return ``file:line`` of the function's first line."""

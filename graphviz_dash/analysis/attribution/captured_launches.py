@@ -57,10 +57,12 @@ def find_capture_windows(graph_id: str, capture: Trace) -> list[tuple[int, int]]
         for word in ("StreamBeginCapture", "StreamEndCapture")
     )
     marks = capture.annotations
-    own_marks = np.flatnonzero((marks["name"] == CAPTURE + graph_id).fill_null(False).to_numpy())
-    if len(own_marks):
-        first = int(marks["ts"][int(own_marks[0])])
-        last = first + int(marks["dur"][int(own_marks[0])])
+    program_marks = np.flatnonzero(
+        (marks["name"] == CAPTURE + graph_id).fill_null(False).to_numpy()
+    )
+    if len(program_marks):
+        first = int(marks["ts"][int(program_marks[0])])
+        last = first + int(marks["dur"][int(program_marks[0])])
         inner_begin = begins[(begins >= first) & (begins <= last)]
         inner_end = ends[(ends >= first) & (ends <= last)]
         return [

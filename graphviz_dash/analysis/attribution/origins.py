@@ -183,11 +183,11 @@ class OriginResolver:
             return self._marks.get_name(mark, MODULE)
         return ".".join(self._frames.list_modules(frame)) or None
 
-    def _find_in_forward(self, wanted: SelectedIntervals) -> Ints:
+    def _find_in_forward(self, requested: SelectedIntervals) -> Ints:
         has_forward = self._forward != NONE
         instants = get_values(self._ops.nesting.start, self._forward)
         threads = get_values(self._ops.nesting.thread, self._forward)
-        return np.where(has_forward, wanted.find_around(instants, threads), NONE)
+        return np.where(has_forward, requested.find_around(instants, threads), NONE)
 
     def _determine_phases(self) -> list[str]:
         marks = self._marks
@@ -198,25 +198,25 @@ class OriginResolver:
         numbered = get_values(self._ops.numbered_ops.nearest, self._op) != NONE
         in_forward = in_role | numbered | (self._module_frame != NONE)
         rules = [self._engine != NONE, in_optimizer, in_backward_call, in_forward]
-        chosen = np.select(rules, [0, 1, 2, 3], default=4)
+        phases = np.select(rules, [0, 1, 2, 3], default=4)
         words = ("backward", "optimizer", "backward", "forward", "other")
-        return [words[rule] for rule in chosen.tolist()]
+        return [words[rule] for rule in phases.tolist()]
 
     def _find_sources(self) -> list[tuple[str | None, str | None]]:
         marks, frames = self._marks, self._frames
-        own_marks = marks.source_marks.find_around(self._at, self._on)
-        own_frame = frames.program_frames.find_around(self._at, self._on)
+        program_marks = marks.source_marks.find_around(self._at, self._on)
+        program_frame = frames.program_frames.find_around(self._at, self._on)
         # With a forward operator, the line that called backward is not informative.
-        own_frame = np.where(self._forward != NONE, NONE, own_frame)
+        program_frame = np.where(self._forward != NONE, NONE, program_frame)
         model_frame = frames.model_frames.find_around(self._at, self._on)
         model_frame = np.where(self._forward != NONE, NONE, model_frame)
         methods: list[tuple[Ints, bool, str]] = [
-            (self._restrict_to_engine(own_marks), True, "range"),
+            (self._restrict_to_engine(program_marks), True, "range"),
             (self._find_in_forward(marks.source_marks), True, "forward op"),
             (self._find_in_forward(frames.model_frames), False, "forward op"),
             (self._find_in_forward(frames.program_frames), False, "forward op"),
             (model_frame, False, "python stack"),
-            (own_frame, False, "python stack"),
+            (program_frame, False, "python stack"),
             (_find_on_any_thread(marks.source_marks, self._at), True, "enclosing call"),
             (_find_on_any_thread(frames.program_frames, self._at), False, "enclosing call"),
         ]
@@ -231,14 +231,14 @@ class OriginResolver:
         return sources
 
 
-def _find_on_any_thread(wanted: SelectedIntervals, instants: Ints) -> Ints:
+def _find_on_any_thread(requested: SelectedIntervals, instants: Ints) -> Ints:
     """Find the wanted interval at each instant on any thread; the latest start wins."""
     latest = np.full(len(instants), NONE, dtype=np.int64)
     latest_start = np.full(len(instants), NONE, dtype=np.int64)
-    for thread in np.unique(wanted.nesting.thread[wanted.flags]):
+    for thread in np.unique(requested.nesting.thread[requested.flags]):
         threads = np.full(len(instants), thread, dtype=np.int64)
-        rows = wanted.find_around(instants, threads)
-        starts = get_values(wanted.nesting.start, rows)
+        rows = requested.find_around(instants, threads)
+        starts = get_values(requested.nesting.start, rows)
         is_later = (rows != NONE) & (starts > latest_start)
         latest, latest_start = (
             np.where(is_later, rows, latest),

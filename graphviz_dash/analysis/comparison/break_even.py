@@ -82,12 +82,12 @@ def compute_break_even(
     spread = replays.spread
     if run.clean is None or spread is None or saving.spread is None:
         return explain_missing(run, Fact.CLEAN_PASS)
-    one_off_ns, saving_ns = cost.value or 0.0, saving.value or 0.0
+    initial_ns, saving_ns = cost.value or 0.0, saving.value or 0.0
     return BreakEven(
         run=run.name,
         baseline=baseline.name,
         parts=split_cost(run.mode, run.clean, step.value or 0.0),
-        one_off_ns=one_off_ns,
+        one_off_ns=initial_ns,
         warm_up_ns=run.clean.warmup_ns,
         warm_ups=run.manifest.workload.warmup,
         step_ns=step.value or 0.0,
@@ -97,7 +97,7 @@ def compute_break_even(
         replays=int(replays.value or 0),
         min_replays=int(spread.low),
         max_replays=None if spread.high is None else int(spread.high),
-        replays_without_warmup=max(1, math.ceil((one_off_ns + run.clean.warmup_ns) / saving_ns)),
+        replays_without_warmup=max(1, math.ceil((initial_ns + run.clean.warmup_ns) / saving_ns)),
     )
 
 

@@ -262,7 +262,7 @@ def compare_runs(
 
 def _compare_run(
     run: Run,
-    chosen_baseline: Run | None,
+    explicit_baseline: Run | None,
     experiment: Experiment,
     shared: tuple[TracedWork, EagerPredictions],
     *,
@@ -271,12 +271,12 @@ def _compare_run(
 ) -> RunComparison:
     work, predictions = shared
     traced_steps = work.steps[run.name]
-    baseline = run_selection.find_baseline_of(run, chosen_baseline, experiment)
+    baseline = run_selection.find_baseline_of(run, explicit_baseline, experiment)
     baseline_run = None if isinstance(baseline, Missing) else baseline
     is_baseline = (
-        chosen_baseline is not None
+        explicit_baseline is not None
         and baseline_run is None
-        and run_selection.get_family(run) == run_selection.get_family(chosen_baseline)
+        and run_selection.get_family(run) == run_selection.get_family(explicit_baseline)
     )
     compiled = find_run_without_graphs(run, experiment)
     inputs = MetricInputs(

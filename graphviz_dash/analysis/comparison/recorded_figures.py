@@ -189,11 +189,11 @@ def _compute_period_and_replay(columns: LoopColumns, timed: Ints) -> tuple[float
         member: float(np.median(columns.gpu_ns[is_sampled & (member_ids == member)]))
         for member in np.unique(member_ids[is_sampled]).tolist()
     }
-    known_rows = timed[columns.is_replay[timed] & np.isin(member_ids[timed], list(medians))]
-    if not len(known_rows):
+    measured_rows = timed[columns.is_replay[timed] & np.isin(member_ids[timed], list(medians))]
+    if not len(measured_rows):
         return 0.0, None
-    replays = [medians[member] for member in member_ids[known_rows].tolist()]
-    return float(columns.period_ns[known_rows].mean()), sum(replays) / len(replays)
+    replays = [medians[member] for member in member_ids[measured_rows].tolist()]
+    return float(columns.period_ns[measured_rows].mean()), sum(replays) / len(replays)
 
 
 def compute_program_metrics(run: Run, baseline: Run | Missing) -> Iterator[MetricValue]:

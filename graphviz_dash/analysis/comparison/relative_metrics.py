@@ -89,9 +89,9 @@ class _SeriesPair(Struct, frozen=True):
 
 
 def compute_relative_metrics(
-    run: Run, baseline: Run | Missing, one_off: MetricValue
+    run: Run, baseline: Run | Missing, initial_cost: MetricValue
 ) -> Iterator[MetricValue]:
-    """Compute the RELATIVE metrics; ``one_off`` is the run's one-off cost."""
+    """Compute the RELATIVE metrics; ``initial_cost`` is the run's one-off cost."""
     yield from compute_relative_memory_metrics(run, baseline)
     if isinstance(baseline, Missing):
         for metric in _CLEAN_METRICS:
@@ -114,7 +114,7 @@ def compute_relative_metrics(
             yield make_missing_value("break_even", other_program)
         else:
             difference_ns = walls.baseline_ns - walls.run_ns
-            yield _compute_break_even(one_off, difference_ns, saving, baseline.name)
+            yield _compute_break_even(initial_cost, difference_ns, saving, baseline.name)
     yield _compute_memory_change(run, baseline)
 
 
@@ -188,20 +188,20 @@ def _compute_speedup(metric: str, pair: _SeriesPair | Missing) -> MetricValue:
 
 
 def _compute_break_even(
-    one_off: MetricValue, saving: float, spread: Spread, baseline: str
+    initial_cost: MetricValue, saving: float, spread: Spread, baseline: str
 ) -> MetricValue:
-    if one_off.value is None:
-        return MetricValue(METRICS["break_even"], None, missing=one_off.missing)
+    if initial_cost.value is None:
+        return MetricValue(METRICS["break_even"], None, missing=initial_cost.missing)
     if saving <= 0:
         reason = f"a replay is not faster than a step of {baseline}"
         return make_missing_value("break_even", Missing(Fact.SAVING, reason))
     high = spread.high or 0.0
     return make_value(
         "break_even",
-        _count_replays(one_off.value, saving),
+        _count_replays(initial_cost.value, saving),
         Spread(
-            _count_replays(one_off.value, max(high, saving)),
-            _count_replays(one_off.value, spread.low) if spread.low > 0 else None,
+            _count_replays(initial_cost.value, max(high, saving)),
+            _count_replays(initial_cost.value, spread.low) if spread.low > 0 else None,
             SpreadKind.INTERVAL,
             spread.samples,
             spread.processes,

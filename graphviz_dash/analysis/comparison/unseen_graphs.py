@@ -64,8 +64,8 @@ def find_unseen_graphs(run: Run, match: ReplayMatch | None) -> Caveat | None:
     if source is GraphSource.IMPORT and _are_whole_graphs(trace, unmatched_rows):
         source = GraphSource.WHOLE
     total_ns = float(durations.sum())
-    is_known = count is None or unmatched_count == count
-    share = float(durations[unmatched_rows].sum()) / total_ns if is_known and total_ns else None
+    is_complete = count is None or unmatched_count == count
+    share = float(durations[unmatched_rows].sum()) / total_ns if is_complete and total_ns else None
     return make_caveat(
         CaveatCode.UNKNOWN_GRAPHS,
         count=unmatched_count if count is None else count,

@@ -95,7 +95,7 @@ def flatten_graph(
     edges: list[GraphEdge] = []
     flat = FlatGraph(graph, graph.id)
     ends: dict[tuple[str, int], int] = {}
-    places: dict[tuple[str, int], int] = {}
+    positions: dict[tuple[str, int], int] = {}
 
     def add(node: GraphNode, owner: str) -> int:
         nodes.append(msgspec.structs.replace(node, index=len(nodes)))
@@ -109,7 +109,7 @@ def flatten_graph(
         subgraph, begin, end = pending.pop()
         for node in subgraph.nodes:
             key = (subgraph.id, node.index)
-            places[key] = ends[key] = add(node, subgraph.id)
+            positions[key] = ends[key] = add(node, subgraph.id)
             run = (
                 node.bodies
                 if node.kind is NodeKind.CHILD_GRAPH
@@ -118,16 +118,18 @@ def flatten_graph(
             body = by_id.get(next(iter(run))) if run else None
             if body is not None:
                 ends[key] = add(GraphNode(0, NodeKind.EMPTY), "")
-                edges.append(GraphEdge(places[key], ends[key]))
-                pending.append((body, places[key], ends[key]))
+                edges.append(GraphEdge(positions[key], ends[key]))
+                pending.append((body, positions[key], ends[key]))
         edges.extend(
-            GraphEdge(ends[subgraph.id, edge.source], places[subgraph.id, edge.target])
+            GraphEdge(ends[subgraph.id, edge.source], positions[subgraph.id, edge.target])
             for edge in subgraph.edges
         )
         if begin is not None and end is not None:
             has_predecessor = {edge.target for edge in subgraph.edges}
             has_successor = {edge.source for edge in subgraph.edges}
-            part_nodes = [(node.index, places[subgraph.id, node.index]) for node in subgraph.nodes]
+            part_nodes = [
+                (node.index, positions[subgraph.id, node.index]) for node in subgraph.nodes
+            ]
             edges.extend(
                 GraphEdge(begin, target)
                 for index, target in part_nodes

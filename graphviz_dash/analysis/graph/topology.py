@@ -37,8 +37,8 @@ class GraphTopology(Struct, frozen=True):
         for source, target in edges:
             successors[source].append(target)
             predecessors[target].append(source)
-        shown = [(a, b) for a, b in edges if visible[a] and visible[b]]
-        pairs = np.array(shown, dtype=np.int64).reshape(-1, 2)
+        visible_edges = [(a, b) for a, b in edges if visible[a] and visible[b]]
+        pairs = np.array(visible_edges, dtype=np.int64).reshape(-1, 2)
         order = _sort_topologically(successors, predecessors)
         return cls(successors, predecessors, visible, order, pairs[:, 0], pairs[:, 1])
 

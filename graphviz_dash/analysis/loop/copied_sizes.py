@@ -59,8 +59,9 @@ def infer_copied_sizes(loop: ProgramLoop, trace: Trace) -> dict[int, int]:
             continue
         candidates = [
             real
-            for place in range(1, min(_MAX_COPIES, *map(len, copies.values())) + 1)
-            if (real := _infer_real_sizes(_get_copy_at(copies, place), padded, smaller)) is not None
+            for position in range(1, min(_MAX_COPIES, *map(len, copies.values())) + 1)
+            if (real := _infer_real_sizes(_get_copy_at(copies, position), padded, smaller))
+            is not None
         ]
         if candidates:
             agreement = (np.stack(candidates) == candidates[0]).all(axis=0)
@@ -69,9 +70,9 @@ def infer_copied_sizes(loop: ProgramLoop, trace: Trace) -> dict[int, int]:
     return sizes
 
 
-def _get_copy_at(copies: dict[int, Ints], place: int) -> Ints:
-    """Return the bytes of the copy at ``place``, counted backwards from the replay, per step."""
-    return np.array([copied[-place] for copied in copies.values()], dtype=np.int64)
+def _get_copy_at(copies: dict[int, Ints], position: int) -> Ints:
+    """Return the bytes of the copy at ``position``, counted backwards from the replay, per step."""
+    return np.array([copied[-position] for copied in copies.values()], dtype=np.int64)
 
 
 def _find_next_smaller(loop: ProgramLoop, number: int, row: int) -> int:
@@ -80,7 +81,7 @@ def _find_next_smaller(loop: ProgramLoop, number: int, row: int) -> int:
     member_key = _split_key(family, member)
     if member_key is None:
         return 0
-    others = (_split_key(family, place) for place in range(len(family.members)))
+    others = (_split_key(family, position) for position in range(len(family.members)))
     return max(
         (
             other[0]

@@ -163,8 +163,8 @@ class FamilyReport(Struct, frozen=True):
     @property
     def key_count(self) -> int:
         """Number of distinct keys; members with an unknown key count individually."""
-        known_keys = [member.member.key for member in self.members if member.member.key]
-        return len(set(known_keys)) + len(self.members) - len(known_keys)
+        keys = [member.member.key for member in self.members if member.member.key]
+        return len(set(keys)) + len(self.members) - len(keys)
 
     @property
     def has_sizes(self) -> bool:
@@ -179,8 +179,8 @@ class FamilyReport(Struct, frozen=True):
     @property
     def kept_members(self) -> tuple[MemberReport, ...]:
         """Members whose graphs the program kept; all if it released them all."""
-        kept = tuple(member for member in self.members if not member.is_eviction)
-        return kept or self.members
+        retained = tuple(member for member in self.members if not member.is_eviction)
+        return retained or self.members
 
     @property
     def graphs(self) -> tuple[str, ...]:
@@ -440,8 +440,8 @@ def _collect_samples(
 
 
 def _count_real_sizes(columns: LoopColumns, rows: Ints) -> tuple[tuple[SizeSource, int], ...]:
-    known_rows = rows[(columns.real[rows] != NONE) & (columns.kind[rows] != CAPTURE)]
-    counts = np.bincount(columns.size_source[known_rows], minlength=len(SIZE_SOURCES)).tolist()
+    measured_rows = rows[(columns.real[rows] != NONE) & (columns.kind[rows] != CAPTURE)]
+    counts = np.bincount(columns.size_source[measured_rows], minlength=len(SIZE_SOURCES)).tolist()
     return tuple(pair for pair in zip(SIZE_SOURCES, counts, strict=True) if pair[1])
 
 
@@ -490,12 +490,12 @@ def _compute_losses(
     over_ns = period - step_ns - exact_ns
     # Untimed fallbacks, such as the last step of a thread or the first of a size (library
     # initialization), count with the mean of the others.
-    usual_ns = float(over_ns[is_timed].mean()) if is_timed.any() else np.nan
-    fallback_ns = np.where(is_timed, over_ns, np.where(is_fallback, usual_ns, 0.0))
+    typical_ns = float(over_ns[is_timed].mean()) if is_timed.any() else np.nan
+    fallback_ns = np.where(is_timed, over_ns, np.where(is_fallback, typical_ns, 0.0))
     padding_ns = np.where(is_fallback | (padded == NONE), 0.0, padded_ns - exact_ns)
-    sizes, places = np.unique(real, return_inverse=True)
+    sizes, positions = np.unique(real, return_inverse=True)
     columns_of = [
-        np.bincount(places, weights=weights, minlength=len(sizes))
+        np.bincount(positions, weights=weights, minlength=len(sizes))
         for weights in (np.ones(len(real)), is_fallback, padding_ns, fallback_ns)
     ]
     return tuple(

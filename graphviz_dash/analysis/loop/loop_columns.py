@@ -190,6 +190,6 @@ def _compute_periods(begin: Ints, thread: Ints, clean: Ints) -> Ints:
     periods = np.full(len(begin), NONE, dtype=np.int64)
     if len(order) > 1:
         is_same_thread = thread[order][1:] == thread[order][:-1]
-        is_known = is_same_thread & (clean[order][1:] == clean[order][:-1])
-        periods[order[:-1]] = np.where(is_known, np.diff(begin[order]), NONE)
+        is_valid = is_same_thread & (clean[order][1:] == clean[order][:-1])
+        periods[order[:-1]] = np.where(is_valid, np.diff(begin[order]), NONE)
     return _mask_profiled(periods, clean)

@@ -51,30 +51,30 @@ def fit_size_times(samples: Sequence[ReplaySamples], times: Floats) -> tuple[Int
     return sizes, fit[: len(sizes), : len(samples)] @ times
 
 
-def interpolate_times(sizes: Ints, known_sizes: Ints, times: Floats) -> Floats:
+def interpolate_times(sizes: Ints, measured_sizes: Ints, times: Floats) -> Floats:
     """Interpolate ``times`` (..., seen) of the sizes ``seen`` at ``sizes``, shape (..., sizes).
 
     Constant below the smallest, extrapolated above the largest, without a decrease.
     """
-    if len(known_sizes) == 1:
+    if len(measured_sizes) == 1:
         return np.repeat(times, len(sizes), axis=-1)
-    upper = np.clip(np.searchsorted(known_sizes, sizes), 1, len(known_sizes) - 1)
+    upper = np.clip(np.searchsorted(measured_sizes, sizes), 1, len(measured_sizes) - 1)
     low, high = times[..., upper - 1], times[..., upper]
     share = np.maximum(
-        (sizes - known_sizes[upper - 1]) / (known_sizes[upper] - known_sizes[upper - 1]), 0
+        (sizes - measured_sizes[upper - 1]) / (measured_sizes[upper] - measured_sizes[upper - 1]), 0
     )
     # No decrease above the largest size.
-    rise = np.where(sizes > known_sizes[-1], np.maximum(high - low, 0), high - low)
-    base = np.where(sizes > known_sizes[-1], high - rise, low)
+    rise = np.where(sizes > measured_sizes[-1], np.maximum(high - low, 0), high - low)
+    base = np.where(sizes > measured_sizes[-1], high - rise, low)
     result: Floats = base + rise * share
     return result
 
 
-def interpolate(sizes: Ints, known_sizes: Ints, values: Floats) -> Floats:
+def interpolate(sizes: Ints, measured_sizes: Ints, values: Floats) -> Floats:
     """Interpolate ``values`` of the sizes ``seen``, constant beyond them; infinite if empty.
 
     Shape (sizes,).
     """
-    if not len(known_sizes):
+    if not len(measured_sizes):
         return np.full(len(sizes), np.inf)
-    return np.interp(sizes, known_sizes, values)
+    return np.interp(sizes, measured_sizes, values)

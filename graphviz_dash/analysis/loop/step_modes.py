@@ -62,10 +62,10 @@ def summarize_modes(columns: LoopColumns, families: Sequence[GraphFamily]) -> tu
     times[columns.kind[rows] == CAPTURE] = 0.0
     total_ns = float(np.nansum(times))
     groups = np.stack((columns.phase[rows], columns.kind[rows], columns.family[rows]))
-    keys, places = np.unique(groups, axis=1, return_inverse=True)
+    keys, positions = np.unique(groups, axis=1, return_inverse=True)
     modes = []
     for number, (phase, kind, family) in enumerate(keys.T.tolist()):
-        mask = places.ravel() == number
+        mask = positions.ravel() == number
         mode_rows = rows[mask]
         largest = _find_largest_size(families[family]) if family != NONE else None
         exceeds_graphs = columns.real[mode_rows] > (_MAX_REAL if largest is None else largest)
@@ -113,19 +113,19 @@ def _estimate_times(columns: LoopColumns, rows: Ints) -> Floats:
     bucket = np.ceil(4 * np.log2(np.maximum(columns.real[rows], 1))).astype(np.int64)
     keys = (columns.kind, columns.family, columns.phase, columns.member)
     groups = np.stack((*(column[rows] for column in keys), bucket))
-    _, places = np.unique(groups, axis=1, return_inverse=True)
-    places = places.ravel()
+    _, positions = np.unique(groups, axis=1, return_inverse=True)
+    positions = positions.ravel()
     period = columns.period_ns[rows].astype(np.float64)
     period[period == NONE] = np.nan
-    medians = np.full(int(places.max()) + 1, np.nan)
+    medians = np.full(int(positions.max()) + 1, np.nan)
     timed_rows = np.flatnonzero(np.isfinite(period))
-    timed_rows = timed_rows[np.argsort(places[timed_rows], kind="stable")]
+    timed_rows = timed_rows[np.argsort(positions[timed_rows], kind="stable")]
     if not len(timed_rows):
         return np.full(len(rows), np.nan)
-    groups_with_times, starts = np.unique(places[timed_rows], return_index=True)
+    groups_with_times, starts = np.unique(positions[timed_rows], return_index=True)
     for group, values in zip(
         groups_with_times.tolist(), np.split(period[timed_rows], starts[1:]), strict=True
     ):
         medians[group] = np.median(values)
-    times: Floats = medians[places]
+    times: Floats = medians[positions]
     return times

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from graphviz_dash.model.recording import find_released_graphs
 from graphviz_dash.model.run import Run
 
 
@@ -43,6 +44,30 @@ class AllocatorState(Struct, frozen=True):
     def private_reserved(self) -> int:
         """Memory reserved by private pools."""
         return self.pools_allocated + self.pools_free
+
+
+class CapturedPools(Struct, frozen=True):
+    """Growth of the private pools of a recorded program by the captures of graphs that it kept."""
+
+    growth_bytes: int
+    """Growth in bytes."""
+    graphs: int
+    """Number of these graphs."""
+    pools: int
+    """Number of their pools."""
+
+
+def sum_captured_pools(run: Run) -> CapturedPools | None:
+    """Sum the growth of pools by captures. None if it was not recorded."""
+    if run.loop is None or run.recording is None:
+        return None
+    evictions = find_released_graphs(run.recording)
+    costs = [cost for cost in run.loop.graphs if cost.graph not in evictions]
+    growth = [cost.pool_growth_bytes for cost in costs if cost.pool_growth_bytes is not None]
+    if not growth:
+        return None
+    pools = {cost.pool for cost in costs if cost.pool_growth_bytes is not None}
+    return CapturedPools(sum(growth), len(growth), len(pools))
 
 
 def list_allocator_states(runs: Iterable[Run]) -> tuple[AllocatorState, ...]:

@@ -60,6 +60,8 @@ class CaveatCode(StrEnum):
     UNSUPPORTED_CLAIMS = "trace-integrity"
     """Conclusions (``claims``) that the traced pass does not support, with their common
     ``reason``."""
+    EMPTY_STEPS = "empty-steps"
+    """``count`` of ``steps`` contain no event."""
     PARTIAL_REPLAYS = "partial-replays"
     """``count`` graph launches lack work of other launches of the same graph."""
     COMMUNICATION = "communication"

@@ -126,18 +126,18 @@ def build_kernel_table(
         uses_of_runs.append(compute_kernel_uses(trace, run_steps))
     column_index = names.index(baseline) if baseline in names else None
     keys = dict.fromkeys(key for uses in uses_of_runs if uses for key in uses)
-    against = _find_reference_columns(experiment, column_index)
-    rows = [_build_row(key, uses_of_runs, against) for key in keys]
+    references = _find_reference_columns(experiment, column_index)
+    rows = [_build_row(key, uses_of_runs, references) for key in keys]
     rows.sort(key=lambda row: (-row.impact, -_get_longest_total(row), row.name))
-    return KernelTable(names, column_index, against, tuple(rows), without)
+    return KernelTable(names, column_index, references, tuple(rows), without)
 
 
 def _find_reference_columns(experiment: Experiment, baseline: int | None) -> tuple[int | None, ...]:
     if baseline is None:
         return (None,) * len(experiment.runs)
     indices = {run.name: index for index, run in enumerate(experiment.runs)}
-    chosen = experiment.runs[baseline]
-    partners = [find_partner(run, chosen, experiment) for run in experiment.runs]
+    baseline_run = experiment.runs[baseline]
+    partners = [find_partner(run, baseline_run, experiment) for run in experiment.runs]
     return tuple(
         None if other is None or _is_stitched(run) != _is_stitched(other) else indices[other.name]
         for run, other in zip(experiment.runs, partners, strict=True)

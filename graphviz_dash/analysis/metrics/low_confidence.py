@@ -226,6 +226,10 @@ def _check_integrity(integrity: TraceIntegrity | None) -> Iterator[Caveat]:
     """Group the unsupported claims by reason. Unmarked steps are a caveat of their own."""
     if integrity is None or not integrity.kernels:
         return  # without any GPU work, NoGpuWork holds the reason
+    if integrity.empty_steps:
+        yield make_caveat(
+            CaveatCode.EMPTY_STEPS, count=integrity.empty_steps, steps=integrity.steps
+        )
     if integrity.partial_replays:
         yield make_caveat(CaveatCode.PARTIAL_REPLAYS, count=integrity.partial_replays)
     claims: dict[Missing, list[Claim]] = {}

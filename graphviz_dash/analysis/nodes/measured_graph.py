@@ -150,18 +150,18 @@ def measure_graph(
     rows = np.flatnonzero(row_nodes >= 0)
     if not len(rows):
         return Missing(Fact.NODE_TIMES, "the trace has no replay of this graph")
-    start, duration, is_seen = _arrange_by_replay(matched, rows, row_nodes[rows], len(nodes))
+    start, duration, is_traced = _arrange_by_replay(matched, rows, row_nodes[rows], len(nodes))
     # A node that is missing in some replay would leave a hole in every path through it.
-    is_usual = is_seen.sum(axis=0) * 2 > len(is_seen)
-    is_complete = is_seen[:, is_usual].all(axis=1)
+    is_usual = is_traced.sum(axis=0) * 2 > len(is_traced)
+    is_complete = is_traced[:, is_usual].all(axis=1)
     if not is_complete.any():
         return Missing(Fact.NODE_TIMES, "no replay shows all nodes of this graph")
-    shown_nodes = np.flatnonzero(is_usual)
-    start, duration = start[is_complete][:, shown_nodes], duration[is_complete][:, shown_nodes]
+    traced_nodes = np.flatnonzero(is_usual)
+    start, duration = start[is_complete][:, traced_nodes], duration[is_complete][:, traced_nodes]
     p50 = _round_to_int(np.median(duration, axis=0))
     p99 = _round_to_int(np.percentile(duration, 99, axis=0))
-    pairs = np.searchsorted(shown_nodes, find_visible_edges(flat.graph, is_usual)).reshape(-1, 2)
-    dependencies = Dependencies.from_edges(len(shown_nodes), pairs)
+    pairs = np.searchsorted(traced_nodes, find_visible_edges(flat.graph, is_usual)).reshape(-1, 2)
+    dependencies = Dependencies.from_edges(len(traced_nodes), pairs)
     path = find_critical_path(dependencies, p50)
     busy, span = zip(
         *(_compute_busy(*replay) for replay in zip(start, duration, strict=True)), strict=True
@@ -171,11 +171,11 @@ def measure_graph(
         nodes=nodes,
         replays=int(is_complete.sum()),
         source=matched.source,
-        p50=_expand_to_nodes(p50, shown_nodes, len(nodes)),
-        p99=_expand_to_nodes(p99, shown_nodes, len(nodes)),
-        slack=_expand_to_nodes(path.slack, shown_nodes, len(nodes)),
+        p50=_expand_to_nodes(p50, traced_nodes, len(nodes)),
+        p99=_expand_to_nodes(p99, traced_nodes, len(nodes)),
+        slack=_expand_to_nodes(path.slack, traced_nodes, len(nodes)),
         path=CriticalPath(
-            tuple(shown_nodes[list(path.nodes)].tolist()),
+            tuple(traced_nodes[list(path.nodes)].tolist()),
             path.length,
             path.earliest,
             path.remaining,
@@ -189,7 +189,7 @@ def measure_graph(
             np.unique(matched.stream[rows[matched.replay[rows] == matched.replay[rows[-1]]]])
         ),
         is_stitched=matched.stitched,
-        edges=_compute_gaps(start, duration, pairs, shown_nodes),
+        edges=_compute_gaps(start, duration, pairs, traced_nodes),
         schedules=compute_stream_schedules(dependencies, p50, path),
     )
 
@@ -212,27 +212,29 @@ def _arrange_by_replay(
     replays, inverse = np.unique(matched.replay[rows], return_inverse=True)
     shape = (len(replays), nodes)
     start, duration = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-    is_seen = np.zeros(shape, dtype=np.bool_)
+    is_traced = np.zeros(shape, dtype=np.bool_)
     cell = inverse.reshape(-1), node_indices
-    start[cell], duration[cell], is_seen[cell] = matched.start[rows], matched.duration[rows], True
-    return start, duration, is_seen
+    start[cell], duration[cell], is_traced[cell] = matched.start[rows], matched.duration[rows], True
+    return start, duration, is_traced
 
 
-def _compute_gaps(start: Ints, duration: Ints, pairs: Ints, shown: Ints) -> tuple[EdgeGap, ...]:
+def _compute_gaps(
+    start: Ints, duration: Ints, pairs: Ints, traced_nodes: Ints
+) -> tuple[EdgeGap, ...]:
     if not len(pairs):
         return ()
     source, target = pairs[:, 0], pairs[:, 1]
     gap = start[:, target] - (start + duration)[:, source]
     median = _round_to_int(np.median(gap, axis=0))
     # The shortest gap of a node follows the last predecessor.
-    shortest = np.full(len(shown), np.iinfo(np.int64).max, dtype=np.int64)
+    shortest = np.full(len(traced_nodes), np.iinfo(np.int64).max, dtype=np.int64)
     np.minimum.at(shortest, target, median)
     lost = np.where(median == shortest[target], np.maximum(median, 0), 0)
     return tuple(
         EdgeGap(*values)
         for values in zip(
-            shown[source].tolist(),
-            shown[target].tolist(),
+            traced_nodes[source].tolist(),
+            traced_nodes[target].tolist(),
             median.tolist(),
             lost.tolist(),
             strict=True,
@@ -247,9 +249,9 @@ def _compute_busy(start: Ints, duration: Ints) -> tuple[int, int]:
     return busy, int(end.max() - start.min())
 
 
-def _expand_to_nodes(values: Ints, shown: Ints, count: int) -> Ints:
+def _expand_to_nodes(values: Ints, traced_nodes: Ints, count: int) -> Ints:
     all_nodes = np.full(count, UNTRACED, dtype=np.int64)
-    all_nodes[shown] = values
+    all_nodes[traced_nodes] = values
     return all_nodes
 
 

@@ -78,9 +78,9 @@ def find_redundant_edges(
     groups = tuple(_find_groups(_find_single_successors(edges, count), origins))
     durations = np.maximum(duration, 0)
     if graph is not None and has_operands(graph):
-        shown = duration >= 0
-        needed = _find_needed(graph, shown, groups)
-        needed_by_memory = _find_needed(graph, shown, ()) if groups else needed
+        is_traced = duration >= 0
+        needed = _find_needed(graph, is_traced, groups)
+        needed_by_memory = _find_needed(graph, is_traced, ()) if groups else needed
         if needed is not None and needed_by_memory is not None:
             redundant = _select_redundant(edges, needed)
             path = find_critical_path(Dependencies.from_edges(count, needed), durations).length
@@ -103,7 +103,7 @@ def _list_pairs(edges: Ints) -> tuple[tuple[int, int], ...]:
 
 
 def _find_needed(
-    graph: CapturedGraph, shown: npt.NDArray[np.bool_], groups: tuple[IndependentParts, ...]
+    graph: CapturedGraph, is_traced: npt.NDArray[np.bool_], groups: tuple[IndependentParts, ...]
 ) -> Ints | None:
     parts_by_node = {
         index: (number, part_index)
@@ -115,7 +115,7 @@ def _find_needed(
     if needed is None:
         return None
     edges = tuple(GraphEdge(source, target) for source, target in needed.tolist())
-    return find_visible_edges(msgspec.structs.replace(graph, edges=edges), shown)
+    return find_visible_edges(msgspec.structs.replace(graph, edges=edges), is_traced)
 
 
 def _select_redundant(edges: Ints, needed: Ints) -> tuple[tuple[int, int], ...]:

@@ -161,7 +161,7 @@ def build_node_table(
         NodeRow(node, categorise(node.kind.value, node.label), origin, time)
         for node, origin, time in zip(graph.nodes, attribution.origins, times, strict=True)
     )
-    is_own_row = None if matched is None else matched.get_graph_mask(graph.id)
+    is_graph_row = None if matched is None else matched.get_graph_mask(graph.id)
     return NodeTable(
         graph=graph,
         rows=rows,
@@ -169,11 +169,11 @@ def build_node_table(
         capture_launches=attribution.capture_launches,
         timed_in=TRACED_PASS if matched is None else matched.source,
         replays=replays,
-        replay_kernels=0 if is_own_row is None else int(np.count_nonzero(is_own_row)),
+        replay_kernels=0 if is_graph_row is None else int(np.count_nonzero(is_graph_row)),
         matched_kernels=(
             0
-            if matched is None or is_own_row is None
-            else int(np.count_nonzero(matched.node[is_own_row] >= 0))
+            if matched is None or is_graph_row is None
+            else int(np.count_nonzero(matched.node[is_graph_row] >= 0))
         ),
     )
 

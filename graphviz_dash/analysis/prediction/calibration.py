@@ -99,7 +99,7 @@ def build_recorded_workload(experiment: Experiment) -> RecordedWorkload | Missin
     """Read an experiment with an eager and a graph run, or explain why it is unusable."""
     runs = experiment.runs
     eager = next((run for run in runs if run.mode.is_baseline), None)
-    whole = (
+    full_step = (
         run
         for run in runs
         if run.mode.captures_entire_step
@@ -107,7 +107,7 @@ def build_recorded_workload(experiment: Experiment) -> RecordedWorkload | Missin
         # A doctor also captures but does not time anything.
         and (run.doctor is None or run.clean is not None)
     )
-    graph = next(whole, None)
+    graph = next(full_step, None)
     if eager is None or graph is None:
         return _make_unusable("it lacks an eager or a graph run")
     if eager.clean is None or not eager.clean.steps or eager.replay_trace is None:
@@ -228,35 +228,35 @@ def _fit_terms(
 def _solve_terms(
     recorded: Sequence[RecordedWorkload], terms: dict[str, float], multiprocessors: int
 ) -> dict[str, float]:
-    rows, wanted = [], []
+    rows, targets = [], []
     for workload in recorded:
         replay = predict_replay(workload.step, terms, multiprocessors)
         rows.append([replay.features[term] / workload.step_ns for term in FITTED])
-        wanted.append((workload.step_ns - replay.work_ns - replay.slowed_ns) / workload.step_ns)
-    solution = _solve_robustly(np.array(rows), np.array(wanted))
+        targets.append((workload.step_ns - replay.work_ns - replay.slowed_ns) / workload.step_ns)
+    solution = _solve_robustly(np.array(rows), np.array(targets))
     return {term.value: float(value) for term, value in zip(FITTED, solution, strict=True)}
 
 
-def _solve_robustly(matrix: Floats, wanted: Floats) -> Floats:
+def _solve_robustly(matrix: Floats, targets: Floats) -> Floats:
     """Minimise the absolute errors by iteratively reweighted least squares.
 
     Outliers, such as a GPU at its power limit, barely affect the others.
     """
-    weight = np.ones(len(wanted))
+    weight = np.ones(len(targets))
     solution = np.zeros(matrix.shape[1])
     for _ in range(_REWEIGHTING_ROUNDS):
-        solution = _solve_nonnegative(matrix * weight[:, None], wanted * weight)
-        residuals = np.abs(matrix @ solution - wanted)
+        solution = _solve_nonnegative(matrix * weight[:, None], targets * weight)
+        residuals = np.abs(matrix @ solution - targets)
         weight = 1 / np.sqrt(np.maximum(residuals, _MIN_RESIDUAL))
     return solution
 
 
-def _solve_nonnegative(matrix: Floats, wanted: Floats) -> Floats:
+def _solve_nonnegative(matrix: Floats, targets: Floats) -> Floats:
     """Solve least squares without negative results: negative terms are set to 0 and excluded."""
     solution = np.zeros(matrix.shape[1])
     used = np.flatnonzero(np.abs(matrix).sum(axis=0) > 0)
     while len(used):
-        part = np.linalg.lstsq(matrix[:, used], wanted, rcond=None)[0]
+        part = np.linalg.lstsq(matrix[:, used], targets, rcond=None)[0]
         if (part >= 0).all():
             solution[used] = part
             return solution
@@ -279,8 +279,8 @@ def _fit_line(count: Sequence[float], value: Sequence[float]) -> tuple[float, fl
     """Fit a fixed and a per-item value, neither negative, with the smallest relative errors."""
     scale = np.maximum(np.array(value, dtype=np.float64), 1.0)
     matrix = np.stack([1 / scale, np.array(count, dtype=np.float64) / scale], axis=1)
-    fixed, each = _solve_nonnegative(matrix, np.array(value, dtype=np.float64) / scale)
-    return float(fixed), float(each)
+    fixed, per_unit = _solve_nonnegative(matrix, np.array(value, dtype=np.float64) / scale)
+    return float(fixed), float(per_unit)
 
 
 def _assemble_calibration(
@@ -344,10 +344,10 @@ def _fit_errors(
     samples: Sequence[CalibrationSample], checks: Sequence[CalibrationSample]
 ) -> ErrorScale:
     matrix = np.array([[sample.sources[source] for source in ErrorSource] for sample in samples])
-    found = _solve_nonnegative(
+    solution = _solve_nonnegative(
         matrix, np.array([compute_sample_errors(sample)[0] for sample in samples])
     )
-    weights = dict(zip((source.value for source in ErrorSource), found.tolist(), strict=True))
+    weights = dict(zip((source.value for source in ErrorSource), solution.tolist(), strict=True))
     scales = [compute_error_scale(check.sources, weights) for check in checks]
     step, interval = (
         compute_conformal_quantile(

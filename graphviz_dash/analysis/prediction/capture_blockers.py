@@ -305,10 +305,10 @@ def _find_optimizer_blockers(trace: Trace, step: EagerStep) -> Iterator[Blocker]
 
 def _find_waits(trace: Trace) -> tuple[Ints, Ints]:
     codes, names = encode(trace.runtime["name"])
-    wanted = np.array(
+    is_wait = np.array(
         [get_call_class(name) is CallClass.SYNCHRONISE for name in names], dtype=np.bool_
     )
-    rows = np.flatnonzero(wanted[codes]) if len(names) else np.zeros(0, dtype=np.int64)
+    rows = np.flatnonzero(is_wait[codes]) if len(names) else np.zeros(0, dtype=np.int64)
     return get_column(trace.runtime, "ts")[rows], get_threads(trace.runtime)[rows]
 
 
@@ -322,31 +322,34 @@ def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     differing = find_differing_steps(trace, step)
     if not differing:
         return
-    usual = get_work_signature(trace, step.steps[step.matching[0]])
+    typical = get_work_signature(trace, step.steps[step.matching[0]])
     # The first step may be warm-up, so the last differing step is more representative.
     other = get_work_signature(trace, step.steps[differing[-1]])
-    pairs = zip(usual.appearances, other.appearances, strict=False)
-    shorter = min(len(usual.appearances), len(other.appearances))
+    pairs = zip(typical.appearances, other.appearances, strict=False)
+    shorter = min(len(typical.appearances), len(other.appearances))
     first_difference = next(
         (index for index, (own_look, other_look) in enumerate(pairs) if own_look != other_look),
         shorter,
     )
-    shown_signature = other if first_difference < len(other.appearances) else usual
-    launch = shown_signature.launches[first_difference : first_difference + 1]
-    shown_step = step.steps[differing[-1] if shown_signature is other else step.matching[0]]
+    difference_signature = other if first_difference < len(other.appearances) else typical
+    launch = difference_signature.launches[first_difference : first_difference + 1]
+    difference_step = step.steps[
+        differing[-1] if difference_signature is other else step.matching[0]
+    ]
     origin = None
     if (launch >= 0).all():
         origin = OriginResolver(
-            select_near(trace, shown_step.start, shown_step.end), launch
+            select_near(trace, difference_step.start, difference_step.end), launch
         ).get_origin(0, _METHOD, 1.0)
-    same_work = [look[:2] for look in usual.appearances] == [look[:2] for look in other.appearances]
+    same_work = [look[:2] for look in typical.appearances] == [
+        look[:2] for look in other.appearances
+    ]
     # Libraries choose another kernel for another size of the same operator.
-    same_work = same_work or _run_same_operators(trace, usual, other)
+    same_work = same_work or _run_same_operators(trace, typical, other)
     only_first = differing == (0,)
     # A profiler may lose calls together with their work, in the middle of a trace too.
-    has_lost_calls = is_part(other.appearances, usual.appearances) and _list_step_operators(
-        trace, step.steps[differing[-1]]
-    ) == _list_step_operators(trace, step.steps[step.matching[0]])
+    pair = (step.steps[step.matching[0]], step.steps[differing[-1]])
+    has_lost_calls = _has_lost_calls(trace, pair, (typical, other))
     yield Blocker(
         rule=RULES[RuleId.CHANGING_SHAPE if same_work else RuleId.CONTROL_FLOW],
         certain=not (only_first or has_lost_calls)
@@ -358,15 +361,48 @@ def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
             differing=len(differing),
             steps=len(step.steps),
             only_first=only_first,
-            typical_item_count=len(usual.appearances),
+            typical_item_count=len(typical.appearances),
             differing_item_count=len(other.appearances),
-            typical_name=_get_name(usual.appearances, first_difference),
+            typical_name=_get_name(typical.appearances, first_difference),
             differing_name=_get_name(other.appearances, first_difference),
         ),
         count=1,
         cpu_ns=0,
         steps=len(differing),
     )
+
+
+def _has_lost_calls(
+    trace: Trace, steps: tuple[Step, Step], work: tuple[WorkSignature, WorkSignature]
+) -> bool:
+    """Return whether two steps ran the same operators, some of which launched nothing in one."""
+    typical, other = work
+    if _list_step_operators(trace, steps[0]) != _list_step_operators(trace, steps[1]):
+        return False
+    if is_part(other.appearances, typical.appearances):
+        return True
+    exclusive = _list_exclusive_operators(trace, steps[0], typical, other)
+    others = _list_exclusive_operators(trace, steps[1], other, typical)
+    return None not in exclusive | others and not exclusive & others
+
+
+def _list_exclusive_operators(
+    trace: Trace, step: Step, own: WorkSignature, other: WorkSignature
+) -> set[str | None]:
+    """List the operators of the work of ``step`` that another step lacks; None if unknown."""
+    remaining = Counter(other.appearances)
+    launches = []
+    for look, launch in zip(own.appearances, own.launches.tolist(), strict=True):
+        if remaining[look]:
+            remaining[look] -= 1
+        else:
+            launches.append(launch)
+    if min(launches, default=0) < 0:
+        return {None}
+    origins = OriginResolver(
+        select_near(trace, step.start, step.end), np.array(launches, dtype=np.int64)
+    )
+    return {origins.get_origin(index, _METHOD, 1.0).op for index in range(len(launches))}
 
 
 def _list_step_operators(trace: Trace, step: Step) -> list[str]:

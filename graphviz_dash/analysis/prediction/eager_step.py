@@ -187,13 +187,13 @@ def _find_matching_steps(
     if (unsupported := integrity.explain(Claim.WORK)) is not None:
         return unsupported
     work = _GpuWork(trace)
-    chosen = integrity.complete_steps if integrity.steps else range(len(traced_steps))
-    step_reads = [_StepWork(work, traced_steps[at], calls, at) for at in chosen]
+    candidates = integrity.complete_steps if integrity.steps else range(len(traced_steps))
+    step_reads = [_StepWork(work, traced_steps[at], calls, at) for at in candidates]
     nonempty = [step_read for step_read in step_reads if len(step_read.rows)]
     if not nonempty:
         return _make_missing_step("none of its steps launched work on the GPU")
-    usual = Counter(step_read.signature for step_read in nonempty).most_common(1)[0][0]
-    matching = [step_read for step_read in nonempty if step_read.signature == usual]
+    typical = Counter(step_read.signature for step_read in nonempty).most_common(1)[0][0]
+    matching = [step_read for step_read in nonempty if step_read.signature == typical]
     if integrity.steps and len(matching) < integrity.needed_steps:
         return _make_missing_step(
             "records are missing, and no "
@@ -459,8 +459,8 @@ def _have_equal_size(exclusive: Ints, overlapped: Ints) -> bool:
     """
     if not len(exclusive):
         return False
-    least, most = min(int(exclusive.min()), int(overlapped.min())), int(exclusive.max())
-    return most <= max(_MAX_DURATION_RATIO * least, least + _MAX_DURATION_DIFFERENCE_NS)
+    least, maximum = min(int(exclusive.min()), int(overlapped.min())), int(exclusive.max())
+    return maximum <= max(_MAX_DURATION_RATIO * least, least + _MAX_DURATION_DIFFERENCE_NS)
 
 
 def _measure_overlap(read: _StepWork, counts: Flags) -> Ints:
@@ -538,22 +538,22 @@ def find_differing_steps(trace: Trace, step: EagerStep) -> tuple[int, ...]:
     def get_looks(position: int) -> Ints:
         return work.looks[_StepWork(work, step.steps[position], calls, position).rows]
 
-    usual = get_looks(step.matching[0])
+    typical = get_looks(step.matching[0])
     outer = (0, len(step.steps) - 1)
     others = set(step.integrity.complete_steps).difference(step.matching)
     differing = []
     for position in sorted(others):
         looks = get_looks(position)
-        if not len(looks) or np.array_equal(looks, usual):
+        if not len(looks) or np.array_equal(looks, typical):
             continue
-        if position not in outer or not is_part(looks.tolist(), usual.tolist()):
+        if position not in outer or not is_part(looks.tolist(), typical.tolist()):
             differing.append(position)
     return tuple(differing)
 
 
-def is_part(looks: Iterable[object], usual: Iterable[object]) -> bool:
-    """Return whether ``looks`` is ``usual`` with some items missing."""
-    remaining = iter(usual)
+def is_part(looks: Iterable[object], typical: Iterable[object]) -> bool:
+    """Return whether ``looks`` is ``typical`` with some items missing."""
+    remaining = iter(typical)
     return all(look in remaining for look in looks)
 
 

@@ -114,10 +114,10 @@ def analyse_idle_time(trace: Trace, step: EagerStep, *, mean: bool = False) -> I
     cpu = _CpuActivity(trace)
     gaps = _Gaps(trace, {index: step.steps[index] for index in step.matching})
     divided = cpu.divide_gaps(gaps)
-    chosen = list(step.matching) if mean else _select_middle_steps(step)
-    within = np.isin(gaps.step, chosen)
+    selected_steps = list(step.matching) if mean else _select_middle_steps(step)
+    within = np.isin(gaps.step, selected_steps)
     parts = [
-        IdlePart(cause, float(ns.sum()) / len(chosen), cpu.find_source(cause, gaps, ns))
+        IdlePart(cause, float(ns.sum()) / len(selected_steps), cpu.find_source(cause, gaps, ns))
         for cause, ns in ((cause, np.where(within, ns, 0)) for cause, ns in divided.items())
         if ns.sum() > 0
     ]
@@ -224,8 +224,8 @@ class _Events(Struct, frozen=True):
         end = start + np.maximum(get_column(table, "dur")[on_threads], 0)
         return cls(names, np.asarray(code[on_threads], dtype=np.int64), start, end)
 
-    def match_names(self, wanted: Callable[[str], bool]) -> Flags:
-        flags = np.array([wanted(name) for name in self.names], dtype=np.bool_)
+    def match_names(self, predicate: Callable[[str], bool]) -> Flags:
+        flags = np.array([predicate(name) for name in self.names], dtype=np.bool_)
         return np.asarray(flags[self.code], dtype=np.bool_)
 
     def select(self, rows: Flags) -> _Events:
@@ -236,8 +236,10 @@ class _Events(Struct, frozen=True):
         touch = np.flatnonzero((self.start < end) & (self.end > begin))
         inside = np.minimum(self.end[touch], end) - np.maximum(self.start[touch], begin)
         length = self.end[touch] - self.start[touch]
-        for row, ns, own in zip(touch.tolist(), inside.tolist(), length.tolist(), strict=True):
-            yield ns, own, self.names[self.code[row]]
+        for row, ns, exclusive_ns in zip(
+            touch.tolist(), inside.tolist(), length.tolist(), strict=True
+        ):
+            yield ns, exclusive_ns, self.names[self.code[row]]
 
 
 def _merge_spans(parts: list[_Events]) -> _Spans:
@@ -356,12 +358,12 @@ class _CpuActivity:
             parts = [*self._parts[cause], *slow]
             return max(row for part in parts for row in part.iterate_overlapping(begin, end))[2]
         around = [
-            (own, name)
+            (exclusive_ns, name)
             for events in self._all
-            for inside_ns, own, name in events.iterate_overlapping(
+            for overlap_ns, exclusive_ns, name in events.iterate_overlapping(
                 begin, int(gaps.launched[longest])
             )
-            if inside_ns >= _DOMINANT_SHARE * int(ns[longest]) and not _has_other_cause(name)
+            if overlap_ns >= _DOMINANT_SHARE * int(ns[longest]) and not _has_other_cause(name)
         ]
         return min(around)[1] if around else None
 

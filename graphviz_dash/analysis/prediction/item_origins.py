@@ -28,12 +28,12 @@ def find_item_origins(trace: Trace, step: EagerStep) -> ItemOrigins:
     if len(step) > MAX_ITEMS or not len(trace.ops):
         return (None,) * len(step)
     typical = step.steps[step.matching[0]]
-    known = step.launches >= 0
+    is_launched = step.launches >= 0
     origins = OriginResolver(
-        select_near(trace, typical.start, typical.end, margin=0), step.launches[known]
+        select_near(trace, typical.start, typical.end, margin=0), step.launches[is_launched]
     )
-    numbers = (known.cumsum() - 1).tolist()
+    numbers = (is_launched.cumsum() - 1).tolist()
     return tuple(
         origins.get_origin(number, _METHOD, 1.0) if is_known else None
-        for number, is_known in zip(numbers, known.tolist(), strict=True)
+        for number, is_known in zip(numbers, is_launched.tolist(), strict=True)
     )

@@ -188,8 +188,8 @@ def _select_level(paths: list[Path]) -> tuple[str, ...]:
     for depth in range(1, max(map(len, paths), default=0) + 1):
         cut = [path[:depth] for path in paths]
         inside = Counter(path_head for path_head in cut if path_head)
-        most = inside.most_common(1)[0][1]
-        if len(inside) > 1 and most < _WRAPPER_SHARE * inside.total():
+        highest_count = inside.most_common(1)[0][1]
+        if len(inside) > 1 and highest_count < _WRAPPER_SHARE * inside.total():
             return tuple(".".join(path_head) for path_head in cut)
     return tuple(".".join(path[:1]) for path in paths)
 
@@ -204,11 +204,11 @@ def _read_other_ranges(trace: Trace, step: EagerStep) -> list[Path]:
 
 
 def _find_enclosing_ranges(
-    trace: Trace, step: EagerStep, wanted: Callable[[str], bool]
+    trace: Trace, step: EagerStep, requested: Callable[[str], bool]
 ) -> list[Path]:
     marks = trace.annotations
     names = [name or "" for name in marks["name"].to_list()]
-    flags = np.array([wanted(name) for name in names], dtype=np.bool_)
+    flags = np.array([requested(name) for name in names], dtype=np.bool_)
     if not flags.any():
         return [()] * len(step)
     nesting = Nesting.build(get_column(marks, "ts"), get_column(marks, "dur"), get_threads(marks))
@@ -237,7 +237,7 @@ def _read_module_frames(trace: Trace, step: EagerStep) -> list[Path]:
     return [modules_at[row] for row in rows.tolist()]
 
 
-def _find_enclosing(trace: Trace, step: EagerStep, wanted: SelectedIntervals) -> Ints:
+def _find_enclosing(trace: Trace, step: EagerStep, requested: SelectedIntervals) -> Ints:
     """Return the innermost wanted interval around each item's launch or its forward operator."""
     runtime = trace.runtime
     linked = step.launches >= 0
@@ -245,7 +245,7 @@ def _find_enclosing(trace: Trace, step: EagerStep, wanted: SelectedIntervals) ->
     if not len(runtime):
         return np.full(len(step), NONE, dtype=np.int64)
     launch_times, threads = get_column(runtime, "ts")[calls], get_threads(runtime)[calls]
-    at_launch = np.where(linked, wanted.find_around(launch_times, threads), NONE)
+    at_launch = np.where(linked, requested.find_around(launch_times, threads), NONE)
     if not len(trace.ops):
         return at_launch
     ops = Ops(trace.ops)
@@ -255,7 +255,7 @@ def _find_enclosing(trace: Trace, step: EagerStep, wanted: SelectedIntervals) ->
         op != NONE, op, np.where(linked, ops.nesting.find_around(launch_times, threads), NONE)
     )
     forward = get_values(ops.forward, op)
-    at_forward = wanted.find_around(
+    at_forward = requested.find_around(
         get_values(ops.nesting.start, forward), get_values(ops.nesting.thread, forward)
     )
     at_forward = np.where(forward != NONE, at_forward, NONE)

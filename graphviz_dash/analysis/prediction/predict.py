@@ -81,9 +81,11 @@ class PredictionWarning(StrEnum):
     """Collective durations include waits for other ranks."""
     INCOMPLETE_TRACE = "incomplete trace"
     LOST_RECORDS = "lost records"
-    """Some launches have no GPU work."""
+    """Some launches have no GPU work, or some steps no event."""
     LOST_LAUNCHES = "lost launches"
     """Some kernels have no launch."""
+    CLOCKS = "clocks"
+    """CPU and GPU clocks differ by a large part of a step."""
     GRAPHED_SHARE = "graphed share"
     """Some of the work comes from graph launches and stays as it is."""
     PROFILED_EAGER_STEP = "profiled eager step"
@@ -240,7 +242,7 @@ def predict_step(
     graphed = _shift_estimate(interval_ns if _is_looped(side, step) else step_ns, remaining_ns)
     speedup, saving = _compute_ratio(eager, graphed), _compute_saving(eager, graphed)
     blockers = find_capture_blockers(trace, step)
-    one_off = _estimate_one_off_costs(step, calibration, clean)
+    initial_cost = _estimate_one_off_costs(step, calibration, clean)
     no_steps = Missing(Fact.TRACED_STEPS, "the trace marks no steps, so there is no step time")
     return Prediction(
         source=trace.info.source,
@@ -256,8 +258,8 @@ def predict_step(
         remaining_idle_ns=remaining_ns,
         speedup=speedup if marked else no_steps,
         saving_ns=saving if marked else no_steps,
-        one_off=one_off,
-        break_even=_compute_break_even(one_off, saving) if marked else no_steps,
+        one_off=initial_cost,
+        break_even=_compute_break_even(initial_cost, saving) if marked else no_steps,
         recommendation=(
             _make_recommendation(eager.value, graphed, blockers)
             if marked
@@ -384,8 +386,8 @@ def _compute_break_even(costs: tuple[tuple[str, int], ...], saving: Estimate) ->
     replays = max(math.ceil(cost / saving.value), 1)
     if saving.low is None:
         return Estimate(replays)
-    most = max(math.ceil(cost / saving.low), 1) if saving.low > 0 else None
-    return Estimate(replays, max(math.ceil(cost / (saving.high or saving.value)), 1), most)
+    maximum = max(math.ceil(cost / saving.low), 1) if saving.low > 0 else None
+    return Estimate(replays, max(math.ceil(cost / (saving.high or saving.value)), 1), maximum)
 
 
 def _make_recommendation(
@@ -424,8 +426,9 @@ def _find_warnings(
         PredictionWarning.UNLIKE_STEPS: marked and step.has_unlike_steps,
         PredictionWarning.COLLECTIVES: step.waits_for_ranks,
         PredictionWarning.INCOMPLETE_TRACE: bool(trace.info.completeness_problems),
-        PredictionWarning.LOST_RECORDS: step.integrity.lost_work > 0,
+        PredictionWarning.LOST_RECORDS: (step.integrity.lost_work + step.integrity.empty_steps > 0),
         PredictionWarning.LOST_LAUNCHES: step.integrity.lost_launches > 0,
+        PredictionWarning.CLOCKS: step.integrity.explain_clock_error() is not None,
         PredictionWarning.GRAPHED_SHARE: step.graphed > 0,
         PredictionWarning.PROFILED_EAGER_STEP: marked and side is EagerSide.TRACED,
     }

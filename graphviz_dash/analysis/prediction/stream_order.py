@@ -61,7 +61,7 @@ def find_stream_waits(
     if not len(calls.waits):
         return tuple(map(tuple, as_ran))
     predecessors = _find_predecessors(first.lane)
-    held = _find_blocking_items(steps, calls)
+    blockers = _find_blocking_items(steps, calls)
     lanes = first.lane.tolist()
     waited: dict[tuple[int, int], int] = {}
     waits: list[tuple[int, ...]] = []
@@ -76,7 +76,7 @@ def find_stream_waits(
             and source > waited.get((lane, lanes[source]), -1)
         ]
         waited |= {(lane, lanes[source]): source for source in run_waits}
-        all_waits = dict.fromkeys((*call_waits, int(held[item]), *run_waits))
+        all_waits = dict.fromkeys((*call_waits, int(blockers[item]), *run_waits))
         waits.append(tuple(source for source in all_waits if source >= 0))
     return tuple(waits)
 
@@ -131,19 +131,19 @@ _MAX_START_DELAY_NS: Final = 10_000
 
 def _find_blocking_items(steps: Sequence[LaunchedItems], calls: StreamCalls) -> Ints:
     """Return the item on another stream that each item waited for in every step, -1 if none."""
-    held = np.stack([_find_blocking_items_of_step(items) for items in steps])
-    same = np.where((held == held[0]).all(axis=0), held[0], -1)
+    blockers = np.stack([_find_blocking_items_of_step(items) for items in steps])
+    same = np.where((blockers == blockers[0]).all(axis=0), blockers[0], -1)
     first = steps[0]
     # Only if a wait comes after the awaited launch and before the waiting one.
-    seen = np.searchsorted(calls.waits, first.launched)
-    waited = seen > seen[np.maximum(same, 0)]
+    wait_position = np.searchsorted(calls.waits, first.launched)
+    waited = wait_position > wait_position[np.maximum(same, 0)]
     return np.where((same >= 0) & waited, same, -1)
 
 
 def _find_blocking_items_of_step(items: LaunchedItems) -> Ints:
     order = np.argsort(items.end, kind="stable")
     ends = items.end[order]
-    held = np.full(len(items.lane), -1, dtype=np.int64)
+    blockers = np.full(len(items.lane), -1, dtype=np.int64)
     stream_end: dict[int, int] = {}
     for item, (lane, begin, submitted) in enumerate(
         zip(items.lane.tolist(), items.begin.tolist(), items.submitted.tolist(), strict=True)
@@ -154,10 +154,10 @@ def _find_blocking_items_of_step(items: LaunchedItems) -> Ints:
         while index >= 0 and ends[index] > max(ready, begin - _MAX_HANDOVER_NS):
             source = int(order[index])
             if source < item and items.lane[source] != lane:
-                held[item] = source
+                blockers[item] = source
                 break
             index -= 1
-    return held
+    return blockers
 
 
 def _order_from_calls(
@@ -178,13 +178,13 @@ def _order_from_calls(
     lanes = items.lane.tolist()
     order = _StreamOrder(_find_main_stream(items.lane, has_default))
     waits_for: list[tuple[int, ...]] = [()] * len(lanes)
-    for _, kind, which in events:
+    for _, kind, lane_event in events:
         if kind == _LAUNCH:
-            waits_for[which] = order.launch(which, lanes[which])
+            waits_for[lane_event] = order.launch(lane_event, lanes[lane_event])
         elif kind == _RECORD:
-            order.record(which)
+            order.record(lane_event)
         else:
-            order.wait(by_library=bool(which))
+            order.wait(by_library=bool(lane_event))
     return waits_for
 
 

@@ -89,8 +89,8 @@ def compute_conformal_quantile(scores: Sequence[float]) -> float:
     Of n scores it is the ceil((n + 1) CONFIDENCE)-th, or the largest (Vovk et al., Algorithmic
     Learning in a Random World, 2005).
     """
-    place = math.ceil((len(scores) + 1) * CONFIDENCE)
-    return sorted(scores)[min(place, len(scores)) - 1]
+    position = math.ceil((len(scores) + 1) * CONFIDENCE)
+    return sorted(scores)[min(position, len(scores)) - 1]
 
 
 def compute_half_widths(

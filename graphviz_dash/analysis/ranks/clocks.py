@@ -135,11 +135,11 @@ def _match_step(kinds_by_rank: list[list[Collective]]) -> list[tuple[Collective,
         return [(kind, (index,) * len(kinds_by_rank)) for index, kind in enumerate(first)]
     pairs: list[tuple[Collective, tuple[int, ...]]] = []
     for kind in dict.fromkeys(first):
-        places = [
+        positions = [
             [index for index, name in enumerate(names) if name is kind] for names in kinds_by_rank
         ]
-        if len({len(indices) for indices in places}) == 1:
-            pairs += [(kind, members) for members in zip(*places, strict=True)]
+        if len({len(indices) for indices in positions}) == 1:
+            pairs += [(kind, members) for members in zip(*positions, strict=True)]
     return sorted(pairs, key=lambda pair: pair[1][0])
 
 
@@ -168,13 +168,13 @@ def align_clocks(
         low, high = np.percentile(end_difference + offset, (5, 95))
         # Each rank ends after the other has started, regardless of the clocks.
         least = int((start[:, 0] - end[:, 1]).max() - origin_difference[index])
-        most = int((end[:, 0] - start[:, 1]).min() - origin_difference[index])
+        maximum = int((end[:, 0] - start[:, 1]).min() - origin_difference[index])
         clocks.append(
             RankClock(
                 rank=ranks[index].rank,
                 offset=offset,
                 spread=float(high - low) / 2,
-                bound=float(max(offset - least, most - offset, 0)),
+                bound=float(max(offset - least, maximum - offset, 0)),
                 samples=int(meets.sum()),
             )
         )

@@ -49,8 +49,8 @@ def find_shared_steps(experiment: Experiment) -> dict[str, SharedSteps]:
         ]
         begins, typical = _find_common_steps(traces, deltas)
         for run, delta in zip(runs, deltas, strict=True):
-            own_begins = {index: begin - delta for index, begin in begins.items()}
-            by_run[run.name] = SharedSteps(runs[0].name, delta, own_begins, typical)
+            local_begins = {index: begin - delta for index, begin in begins.items()}
+            by_run[run.name] = SharedSteps(runs[0].name, delta, local_begins, typical)
     return by_run
 
 

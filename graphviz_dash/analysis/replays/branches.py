@@ -156,21 +156,21 @@ class _Replay:
         if len(pool) > 1:
             pool = self._select_most_similar(pool, lane)
         branch = self._find_branch_by_stream(pool, code, lane)
-        chosen = pool[branch or 0]
-        twin_class = self._graph.twin_class[chosen]
+        branch_nodes = pool[branch or 0]
+        twin_class = self._graph.twin_class[branch_nodes]
         if branch is not None:
             self._ordered.add(twin_class)
         if twin_class in self._ordered:
-            self._by_stream.add(chosen)
-        before = self._graph.find_visible_predecessors(chosen)
+            self._by_stream.add(branch_nodes)
+        before = self._graph.find_visible_predecessors(branch_nodes)
         if len(self._graph.of_code[code]) == 1:
-            self._doubt[chosen] = 1.0
+            self._doubt[branch_nodes] = 1.0
         elif len(before) == 1:
             # Only the branch identifies this node, so its confidence is at most that of the branch.
-            self._doubt[chosen] = min(self._doubt[chosen], self._doubt[before[0]])
+            self._doubt[branch_nodes] = min(self._doubt[branch_nodes], self._doubt[before[0]])
             if before[0] in self._by_stream:
-                self._by_stream.add(chosen)
-        return chosen
+                self._by_stream.add(branch_nodes)
+        return branch_nodes
 
     def _find_branch_by_stream(self, pool: list[int], code: int, lane: int) -> int | None:
         """Return which of several equal-looking branches the stream runs, or None if ambiguous.
@@ -264,9 +264,9 @@ class _Replay:
         for node in skipped:
             self._limit_run_confidence(node)
             self._mark_started(node)
-        chosen = -best[2]
-        self._limit[chosen] = _SKIPPED_CONFIDENCE
-        return chosen
+        best_node = -best[2]
+        self._limit[best_node] = _SKIPPED_CONFIDENCE
+        return best_node
 
     def _find_unstarted(self, code: int) -> list[int]:
         """Return the first nodes of a signature that have not started, in creation order."""
@@ -280,17 +280,17 @@ class _Replay:
     def _find_missing_predecessors(self, node: int) -> list[int] | None:
         """Return the visible nodes missing if ``node`` starts now; None if too many."""
         missing: list[int] = []
-        seen = {node}
+        visited = {node}
         pending = [node]
         while pending:
             for before in self._graph.topology.predecessors[pending.pop()]:
-                if before in seen or self._begun[before]:
+                if before in visited or self._begun[before]:
                     continue
-                seen.add(before)
+                visited.add(before)
                 pending.append(before)
                 if self._graph.topology.visible[before]:
                     missing.append(before)
-                if len(missing) > _MAX_SKIPPED or len(seen) > 64:
+                if len(missing) > _MAX_SKIPPED or len(visited) > 64:
                     return None
         return sorted(missing, key=lambda one: self._waiting[one])
 

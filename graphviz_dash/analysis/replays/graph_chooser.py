@@ -139,9 +139,10 @@ class GraphChooser:
         return self._likest_of[key]
 
     def _find_most_similar(self, codes: Ints, candidates: Sequence[int]) -> tuple[int, ...]:
-        seen = Counter(codes.tolist())
+        counts = Counter(codes.tolist())
         scores = {
-            index: self._matchers[index].compute_likeness(seen, len(codes)) for index in candidates
+            index: self._matchers[index].compute_likeness(counts, len(codes))
+            for index in candidates
         }
         highest = max(scores.values(), default=0.0)
         if highest < MIN_LIKENESS:
@@ -227,14 +228,14 @@ class GraphChooser:
         graph once.
         """
         times = Counter(candidates)
-        shown = {root for best in times for root in self._get_graph_names(best)}
+        graph_names = {root for best in times for root in self._get_graph_names(best)}
         rounds = {
             divmod(count, len(self._get_graph_names(best) or "-")) for best, count in times.items()
         }
         is_single = len(times) == 1
         return (
             not is_single
-            and shown == set(self._roots)
+            and graph_names == set(self._roots)
             and len(rounds) == 1
             and next(iter(rounds))[1] == 0
         )

@@ -83,11 +83,11 @@ def infer_graphs(
             "between their kernels; the driver's debug DOT does"
         )
         return InferredGraphs((), (reason,))
-    chosen = _match_captures(windows, replays)
+    candidates = _match_captures(windows, replays)
     graphs: list[CapturedGraph] = []
     missing: list[str] = []
     for number, (rows, kinds) in enumerate(windows):
-        shape = chosen[number]
+        shape = candidates[number]
         named = [kernels.get(row) for row in rows.tolist()]
         all_named = all(
             kernel or kind is not NodeKind.KERNEL for kernel, kind in zip(named, kinds, strict=True)
@@ -101,9 +101,11 @@ def infer_graphs(
             )
         else:
             method = BY_ARGUMENTS if all_named else BY_REPLAYS
-            seen = iter(replays.get_nodes(shape)) if shape is not None else iter(())
+            captured_nodes = iter(replays.get_nodes(shape)) if shape is not None else iter(())
             nodes = tuple(
-                _build_node(index, kind, kernel, next(seen, None) if kind in _SHOWN else None)
+                _build_node(
+                    index, kind, kernel, next(captured_nodes, None) if kind in _SHOWN else None
+                )
                 for index, (kind, kernel) in enumerate(zip(kinds, named, strict=True))
             )
             edges = tuple(GraphEdge(index, index + 1) for index in range(len(nodes) - 1))
@@ -130,10 +132,10 @@ def _has_replay(
 
 
 def _is_nearly_equal(looks: Sequence[tuple[NodeKind, str]], shape: tuple[Any, ...]) -> bool:
-    seen = [(kind, name if kind is NodeKind.KERNEL else "") for kind, name, *_ in shape]
-    codes = {look: code for code, look in enumerate(dict.fromkeys((*looks, *seen)))}
+    signatures = [(kind, name if kind is NodeKind.KERNEL else "") for kind, name, *_ in shape]
+    codes = {look: code for code, look in enumerate(dict.fromkeys((*looks, *signatures)))}
     first, second = (
-        np.array([codes[look] for look in side], dtype=np.int64) for side in (looks, seen)
+        np.array([codes[look] for look in side], dtype=np.int64) for side in (looks, signatures)
     )
     return align(first, second) is not None
 
@@ -151,7 +153,7 @@ def _match_captures(
     with these kinds look the same, they are all that graph. Otherwise, a step is assumed to
     launch the graphs in capture order, which must fit every replay.
     """
-    chosen: list[tuple[object, ...] | None] = [None] * len(windows)
+    candidates: list[tuple[object, ...] | None] = [None] * len(windows)
     of_kinds: dict[tuple[NodeKind, ...], list[int]] = {}
     for number, (_, kinds) in enumerate(windows):
         of_kinds.setdefault(_filter_visible(kinds), []).append(number)
@@ -162,11 +164,11 @@ def _match_captures(
         cyclic_order = [order[position % len(numbers)] for position in range(len(order))]
         if len(set(order)) == 1:
             for number in numbers:
-                chosen[number] = order[0]
+                candidates[number] = order[0]
         elif len(order) >= len(numbers) and order == cyclic_order:
             for position, number in enumerate(numbers):
-                chosen[number] = order[position]
-    return chosen
+                candidates[number] = order[position]
+    return candidates
 
 
 class _Replays:
@@ -233,8 +235,12 @@ _DIRECTIONS: Final = ("HtoD", "DtoH", "DtoD", "HtoH")
 
 
 def _build_node(
-    index: int, kind: NodeKind, kernel: KernelParams | None, seen: GraphNode | None
+    index: int, kind: NodeKind, kernel: KernelParams | None, captured_node: GraphNode | None
 ) -> GraphNode:
     if kind is NodeKind.KERNEL and kernel is not None:
         return GraphNode(index, kind, kernel)
-    return GraphNode(index, kind, seen.params if seen is not None and seen.kind is kind else None)
+    return GraphNode(
+        index,
+        kind,
+        captured_node.params if captured_node is not None and captured_node.kind is kind else None,
+    )

@@ -83,16 +83,16 @@ class GraphMatcher:
     def _chain(self) -> Ints | None:
         return self._topology.find_chain()
 
-    def compute_likeness(self, seen: Counter[int], rows: int) -> float:
+    def compute_likeness(self, counts: Counter[int], rows: int) -> float:
         """Return the fraction of rows and nodes with a partner of the same signature, 0 to 1."""
         fits: dict[int, int] = {
-            code: min(count, seen.get(code, 0)) for code, count in self._of_code.items()
+            code: min(count, counts.get(code, 0)) for code, count in self._of_code.items()
         }
         common: float = sum(fits.values())
-        foreign = sum(seen.get(code, 0) for code in self._foreign_copies.tolist())
+        foreign = sum(counts.get(code, 0) for code in self._foreign_copies.tolist())
         for driver, copies in self._copies.items():
             unmatched = sum(count - fits[code] for code, count in copies.items())
-            by_driver = min(unmatched, seen.get(driver, 0))
+            by_driver = min(unmatched, counts.get(driver, 0))
             common += by_driver
             if driver == DRIVER_CODES[NodeKind.MEMCPY]:
                 common += _FOREIGN_SIZE_WEIGHT * min(unmatched - by_driver, foreign)

@@ -219,8 +219,8 @@ def match_replays(
         if choice.matcher < 0:
             continue
         lanes = np.unique(lane[rows], return_inverse=True)[1].reshape(-1)
-        shown = ReplayRows(codes[rows], lanes, start[part])
-        matched = catalogue.match(choice, shown, ident[rows], exec_ids[number])
+        replay_rows = ReplayRows(codes[rows], lanes, start[part])
+        matched = catalogue.match(choice, replay_rows, ident[rows], exec_ids[number])
         graph[part], node[part], confidence[part], method[part] = matched
     return ReplayMatch(
         graphs=catalogue.graphs,
@@ -363,7 +363,7 @@ def group_launched_rows(trace: Trace) -> tuple[list[Ints], Ints]:
     order = np.argsort(gpu, kind="stable")
     first = np.searchsorted(gpu[order], launches, "left")
     last = np.searchsorted(gpu[order], launches, "right")
-    shown = (last > first) & (launches >= 0)
+    is_traced = (last > first) & (launches >= 0)
     # The table is sorted by start, and a stable sort by correlation preserves that.
-    rows = [order[a:b] for a, b in zip(first[shown], last[shown], strict=True)]
-    return rows, called[shown]
+    rows = [order[a:b] for a, b in zip(first[is_traced], last[is_traced], strict=True)]
+    return rows, called[is_traced]

@@ -87,8 +87,8 @@ def model_step(
     arrived = start + rank_wait
     busy, ranks = _measure_working(arrived, end), _measure_waiting(start, arrived, end)
     idle, blocked = _measure_gaps(start, end, order, np.rint(work.waits * scale).astype(np.int64))
-    done = int(end.max())
-    returned = max(done, round(launch_cpu_ns))
+    finish = int(end.max())
+    returned = max(finish, round(launch_cpu_ns))
     return StepModel(
         start=start,
         end=end,
@@ -96,7 +96,7 @@ def model_step(
         ranks=ranks,
         waiting=idle - blocked,
         blocked=blocked,
-        cpu_tail_ns=returned - done,
+        cpu_tail_ns=returned - finish,
         return_ns=return_ns,
         end_ns=returned + return_ns,
         scale=scale,
@@ -186,8 +186,8 @@ def _simulate_items(work: TypicalStep, scale: float, depends: list[list[int]] | 
     work_ns, meetings = (work.duration - work.rank_wait).tolist(), work.meeting.tolist()
     launch, traced = work.launch.tolist(), work.start.tolist()
     lanes, groups = work.lane.tolist(), work.group.tolist()
-    inside_group, engines = _group_predecessors(work), _find_engine_predecessors(work)
-    delays = _scale_branch_delays(work, scale, inside_group)
+    members, engines = _group_predecessors(work), _find_engine_predecessors(work)
+    delays = _scale_branch_delays(work, scale, members)
     count = len(launch)
     begins, ends, waits = [0] * count, [0] * count, [0] * count
     last_of_lane: dict[int, int] = {}
@@ -212,7 +212,7 @@ def _simulate_items(work: TypicalStep, scale: float, depends: list[list[int]] | 
         launched = round((launch[first] + inside) * scale)
         begin = max([launched, *(ends[earlier] for earlier in waits_for)]) + delay
         for item in sorted(range(leading, stop), key=traced.__getitem__):
-            before_it = [ends[other] for other in inside_group.get(item, ())]
+            before_it = [ends[other] for other in members.get(item, ())]
             begins[item] = max(before_it, default=begin) + (delays[item] if item != first else 0)
             if meetings[item] != NO_MEETING:
                 waits[item] = yield meetings[item], item, begins[item]
@@ -270,7 +270,7 @@ def _find_engine_predecessors(work: TypicalStep) -> dict[int, int]:
 
 
 def _scale_branch_delays(
-    work: TypicalStep, scale: float, inside_group: dict[int, list[int]]
+    work: TypicalStep, scale: float, members: dict[int, list[int]]
 ) -> list[int]:
     """Return the delays of nodes.
 
@@ -279,7 +279,7 @@ def _scale_branch_delays(
     """
     in_call = work.start < work.launch + work.call
     return [
-        round(delay * scale) if early and item not in inside_group else delay
+        round(delay * scale) if early and item not in members else delay
         for item, (delay, early) in enumerate(
             zip(work.delay.tolist(), in_call.tolist(), strict=True)
         )

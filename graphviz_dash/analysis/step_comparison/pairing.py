@@ -130,15 +130,17 @@ def pair_items(before: WorkSequence, after: WorkSequence) -> ItemPairs:
     if len(before.key) == len(after.key) and np.array_equal(before.key, after.key):
         linear = len(after.edges) >= len(after.key) - 1 and _is_line(after)
         if linear and _is_line(before):
-            places = np.arange(len(before.key), dtype=np.int64)
-            return ItemPairs(places, places, np.zeros_like(places), np.full(len(places), _CERTAIN))
+            positions = np.arange(len(before.key), dtype=np.int64)
+            return ItemPairs(
+                positions, positions, np.zeros_like(positions), np.full(len(positions), _CERTAIN)
+            )
     return _Pairing(before, after).compute_pairs()
 
 
 def _is_line(side: WorkSequence) -> bool:
-    places = np.arange(len(side.key) - 1, dtype=np.int64)
-    return len(side.edges) == len(places) and np.array_equal(
-        side.edges, np.stack((places, places + 1), axis=1)
+    positions = np.arange(len(side.key) - 1, dtype=np.int64)
+    return len(side.edges) == len(positions) and np.array_equal(
+        side.edges, np.stack((positions, positions + 1), axis=1)
     )
 
 
@@ -275,9 +277,9 @@ class _Pairing:
                 matches.append((level, alignment.score, -head, (alignment.eager, alignment.graph)))
         if not matches:
             return None
-        level, score, _, places = max(matches)
+        level, score, _, positions = max(matches)
         tied = sum((level, score) == other[:2] for other in matches)
-        return *places, _CONFIDENCE[PairMethod.ORDER] if tied == 1 else 1 / tied
+        return *positions, _CONFIDENCE[PairMethod.ORDER] if tied == 1 else 1 / tied
 
     def _find_chains(self) -> None:
         """Find head and tail of each graph chain, and open those without dependencies."""

@@ -190,8 +190,8 @@ class _Calls:
         ).launch
 
 
-def _match_class(classes: list[CallClass], wanted: CallClass) -> Flags:
-    return np.array([call_kind is wanted for call_kind in classes], dtype=np.bool_)
+def _match_class(classes: list[CallClass], requested: CallClass) -> Flags:
+    return np.array([call_kind is requested for call_kind in classes], dtype=np.bool_)
 
 
 class _Nodes:
@@ -216,12 +216,12 @@ def _find_equal_graphs(graphs: Sequence[CapturedGraph], replayed: Ints) -> Ints:
     """
     first: dict[bytes, int] = {}
     wirings = np.full(len(graphs) + 1, -1, dtype=np.int64)
-    for place in np.unique(replayed[replayed >= 0]).tolist():
-        graph = graphs[place]
+    for position in np.unique(replayed[replayed >= 0]).tolist():
+        graph = graphs[position]
         kinds = ",".join(node.kind for node in graph.nodes)
         edges = np.array([(edge.source, edge.target) for edge in graph.edges], dtype=np.int64)
         wiring = blake2b(kinds.encode() + edges.tobytes(), digest_size=16).digest()
-        wirings[place] = first.setdefault(wiring, place)
+        wirings[position] = first.setdefault(wiring, position)
     return wirings
 
 
@@ -345,8 +345,8 @@ def _build_items(
         int(index): origins.get_origin(position, BY_TRACE, 1.0)
         for position, index in enumerate(eager.tolist())
     }
-    places = np.unique(nodes.graph[read.rows])
-    captured = [nodes.graphs[place] for place in places[places >= 0].tolist()]
+    positions = np.unique(nodes.graph[read.rows])
+    captured = [nodes.graphs[place] for place in positions[positions >= 0].tolist()]
     attributed = attribute_graphs(captured, run.capture_traces)
     unknown = NodeOrigin("none", 0.0, reason="no graph node matches it")
     items = []

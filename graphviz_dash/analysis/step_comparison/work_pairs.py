@@ -108,9 +108,9 @@ class WorkPairs(Struct, frozen=True, dict=True):
         return self._index_rows([row.after for row in self.rows], len(self.after.items))
 
     @staticmethod
-    def _index_rows(places: list[tuple[int, ...]], count: int) -> tuple[int, ...]:
+    def _index_rows(positions: list[tuple[int, ...]], count: int) -> tuple[int, ...]:
         rows = [NOTHING] * count
-        for row, members in enumerate(places):
+        for row, members in enumerate(positions):
             for item in members:
                 rows[item] = row
         return tuple(rows)
@@ -247,8 +247,8 @@ def _build_row(
     if eager_work != graph_work:
         return PairRow(PairKind.OTHER, eager_items, graph_items, method, confidence)
     launches = [
-        sorted((work.items[index].shape, work.items[index].size or 0) for index in places)
-        for work, places in ((before, eager_items), (after, graph_items))
+        sorted((work.items[index].shape, work.items[index].size or 0) for index in positions)
+        for work, positions in ((before, eager_items), (after, graph_items))
     ]
     return PairRow(
         PairKind.SAME, eager_items, graph_items, method, confidence, launches[0] != launches[1]

@@ -134,8 +134,10 @@ def find_communication(trace: Trace) -> npt.NDArray[np.bool_]:
     if not len(names):
         return np.zeros(0, dtype=np.bool_)
     is_kernel = np.array([name == "kernel" for name in kind_names], dtype=np.bool_)
-    is_ours = np.array([get_collective_kind(text) is not None for text in texts], dtype=np.bool_)
-    return np.asarray(is_ours[names] & is_kernel[kinds])
+    is_communication = np.array(
+        [get_collective_kind(text) is not None for text in texts], dtype=np.bool_
+    )
+    return np.asarray(is_communication[names] & is_kernel[kinds])
 
 
 def get_collective_kinds(trace: Trace, rows: Ints) -> list[Collective]:

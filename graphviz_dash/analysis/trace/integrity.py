@@ -32,6 +32,8 @@ _MAX_LOST_SHARE: Final = 0.05
 of calls that may be lost in addition to GPU records."""
 _MAX_CLOCK_SHARE: Final = 0.1
 """Maximum clock error for busy and launch-bound time, as a share of the median step."""
+_MAX_OVERLAP_SHARE: Final = 0.1
+"""Maximum overlap of a marked step with earlier ones, as a share of the median mark."""
 _STEPS_IF_CUT: Final = 3
 """Minimum number of complete steps with the same work in a file that was cut."""
 _STEPS_IF_LOST: Final = 2
@@ -69,6 +71,12 @@ class TraceIntegrity(Struct, frozen=True):
     """Indices of the steps whose launches all have GPU work."""
     launched_steps: tuple[int, ...]
     """Indices of the steps whose kernels all have a launch."""
+    empty_steps: int
+    """Number of steps without any work, call or operator."""
+    overlapping_steps: int
+    """Number of steps that start before an earlier one ends."""
+    instant_kernels: int
+    """Number of kernels that last 0 ns."""
     is_cut: bool
     """True if the file ends early or is damaged."""
     processes: int
@@ -99,8 +107,9 @@ class TraceIntegrity(Struct, frozen=True):
     @property
     def is_complete(self) -> bool:
         """True if nothing is known to be missing or merged."""
-        losses = self.lost_work + self.lost_launches + self.partial_replays
-        return not (losses or self.is_cut or self._merged_reason)
+        losses = self.lost_work + self.lost_launches + self.partial_replays + self.empty_steps
+        faults = (self.is_cut, self._merged_reason, self._find_overlaps(), self._find_untimed())
+        return not (losses or any(faults))
 
     @property
     def needed_steps(self) -> int:
@@ -125,6 +134,12 @@ class TraceIntegrity(Struct, frozen=True):
             )
         return None
 
+    @property
+    def has_step_times(self) -> bool:
+        """True if the lengths of the steps, or of an unmarked trace, are known."""
+        has_steps = self._merged_reason is None and self._find_overlaps() is None
+        return has_steps and self._find_clock_error(1.0) is None
+
     def supports(self, claim: Claim) -> bool:
         """Return True if the trace supports a conclusion of this kind."""
         return self.explain(claim) is None
@@ -135,25 +150,44 @@ class TraceIntegrity(Struct, frozen=True):
         return None if reason is None else Missing(Fact.COMPLETE_TRACE, reason)
 
     def _find_obstacle(self, claim: Claim) -> str | None:
-        if self._merged_reason is not None:
-            return self._merged_reason
+        if (reason := self._merged_reason or self._find_overlaps()) is not None:
+            return reason
         match claim:
             case Claim.STEPS:
                 reason = None if self.steps else "the trace marks no steps"
             case Claim.LAUNCHES:
                 reason = self._find_lost_launches() or self._find_stray_kernels()
             case Claim.COUNTS | Claim.BUSY:
-                clock = self._find_clock_error(_MAX_CLOCK_SHARE) if claim is Claim.BUSY else None
-                reason = self._find_lost_steps() or self._find_stray_kernels() or clock
+                reason = self._find_lost_steps() or self._find_stray_kernels()
+                if claim is Claim.BUSY:
+                    reason = reason or self.explain_clock_error() or self._find_untimed()
             case Claim.WORK:
                 # With a larger error, even the step in which work ran is unknown.
-                reason = self._find_lost_work() or self._find_clock_error(1.0)
+                reason = (
+                    self._find_lost_work() or self._find_clock_error(1.0) or self._find_untimed()
+                )
             case Claim.LAUNCH_BOUND:
                 reason = self._find_lost_work() or self._find_lost_time()
             case Claim.DATA_DEPENDENCE:
                 any_step = "the file is cut, so parts of any step may be missing"
                 reason = any_step if self.is_cut else None
         return reason
+
+    def _find_overlaps(self) -> str | None:
+        if not self.overlapping_steps:
+            return None
+        verb = "starts before an earlier one ends" if self.overlapping_steps == 1 else "overlap"
+        return (
+            f"{self.overlapping_steps:,} of {self.steps:,} marked steps {verb}, as marks of nested "
+            "loops or several threads do: mark the steps of one loop only"
+        )
+
+    def _find_untimed(self) -> str | None:
+        """Return a reason if kernels have no length."""
+        if self.instant_kernels <= _MAX_LOST_SHARE * self.kernels:
+            return None
+        kernels = pluralize(self.kernels, "kernel")
+        return f"{format_count(self.instant_kernels)} of {kernels} last 0 ns in the trace"
 
     def _find_lost_steps(self) -> str | None:
         if not self.steps or self.complete_steps:
@@ -192,6 +226,15 @@ class TraceIntegrity(Struct, frozen=True):
         verb = "has" if self.launches == 1 else "have"
         return f"{format_count(self.lost_work)} of {launches} {verb} no GPU work"
 
+    def format_empty_steps(self) -> str:
+        """Format the number of steps without any event."""
+        verb = "contains" if self.empty_steps == 1 else "contain"
+        return f"{self.empty_steps:,} of {self.steps:,} steps {verb} no work, call or operator"
+
+    def explain_clock_error(self) -> str | None:
+        """Return a reason if the clock error is a large part of a step."""
+        return self._find_clock_error(_MAX_CLOCK_SHARE)
+
     def _find_lost_work(self) -> str | None:
         if (reason := self._find_lost_steps()) is not None:
             return reason
@@ -204,7 +247,8 @@ class TraceIntegrity(Struct, frozen=True):
             # Where calls and kernels are lost independently, some are lost with their kernels.
             return f"{lost}, and {format_count(self.lost_launches)} kernels have no launch"
         if len(self.complete_steps) < self.needed_steps:
-            subject = "the file is cut" if self.is_cut else lost
+            subject = lost if self.lost_work or not self.empty_steps else self.format_empty_steps()
+            subject = "the file is cut" if self.is_cut else subject
             return (
                 f"{subject}, and only {len(self.complete_steps):,} of {self.steps:,} steps "
                 f"{'is' if len(self.complete_steps) == 1 else 'are'} complete"
@@ -214,7 +258,7 @@ class TraceIntegrity(Struct, frozen=True):
     def _find_lost_time(self) -> str | None:
         if not self.has_calls:
             return "the trace contains no events of the CPU"
-        return self._find_clock_error(_MAX_CLOCK_SHARE)
+        return self.explain_clock_error() or self._find_untimed()
 
     def _find_clock_error(self, max_share: float) -> str | None:
         """Return a reason if the clock error exceeds ``max_share`` of the median step."""
@@ -256,6 +300,7 @@ def assess_integrity(
     # Without any pair of launch and kernel, the error of the clocks is unknown.
     has_launches = bool(linked[kernel].any()) or not is_stray.any()
     starts = get_column(trace.runtime, "ts")
+    empty = _find_empty_steps(trace, steps) if is_marked else frozenset()
     return TraceIntegrity(
         launches=len(calls.rows),
         launches_with_work=len(calls.rows) - lost_work,
@@ -265,15 +310,19 @@ def assess_integrity(
         complete_steps=tuple(
             index
             for index in _find_complete_steps(calls, steps, correlation, linked, starts[partial])
-            if not stray.may_belong(steps[index])
+            if index not in empty and not stray.may_belong(steps[index])
         )
         if is_marked
         else (),
         launched_steps=tuple(
             index
             for index, step in enumerate(steps if is_marked and has_launches else ())
-            if not (is_stray[step.gpu_rows].any() or stray.find_near(step).any())
+            if index not in empty
+            and not (is_stray[step.gpu_rows].any() or stray.find_near(step).any())
         ),
+        empty_steps=len(empty),
+        overlapping_steps=_count_overlapping_steps(steps) if is_marked else 0,
+        instant_kernels=int(np.count_nonzero(kernel & (get_column(trace.gpu, "dur") == 0))),
         is_cut=trace.info.is_cut,
         processes=len(np.unique(get_column(trace.runtime, "pid")[calls.rows])),
         devices=len(np.unique(get_column(trace.gpu, "device")[kernel])),
@@ -312,6 +361,24 @@ def select_launched_steps(
     complete = set(integrity.launched_steps).intersection(integrity.complete_steps)
     indices = sorted(complete) or integrity.launched_steps
     return tuple(steps[index] for index in indices) or steps
+
+
+def _find_empty_steps(trace: Trace, steps: Sequence[Step]) -> frozenset[int]:
+    """Find the steps without any event, if other steps have some."""
+    starts = [np.sort(get_column(table, "ts")) for table in (trace.runtime, trace.ops)]
+    empty = frozenset(
+        index
+        for index, step in enumerate(steps)
+        if not len(step.gpu_rows) and not any(_count_between(column, step) for column in starts)
+    )
+    return empty if len(empty) < len(steps) else frozenset()
+
+
+def _count_overlapping_steps(steps: Sequence[Step]) -> int:
+    begin = np.array([step.start for step in steps], dtype=np.int64)
+    end = np.array([step.end for step in steps], dtype=np.int64)
+    overlap = np.maximum.accumulate(end)[:-1] - begin[1:]
+    return int(np.count_nonzero(overlap > _MAX_OVERLAP_SHARE * np.median(end - begin)))
 
 
 def _measure_clock_error(trace: Trace, launch: Ints) -> int:
@@ -358,10 +425,10 @@ class _Launches:
         self.lost_copies: Ints = starts[copies[~np.isin(correlation[copies], work_ids)]]
 
 
-def _select_rows(codes: npt.NDArray[np.int32], wanted: Sequence[bool]) -> Ints:
-    if not wanted:
+def _select_rows(codes: npt.NDArray[np.int32], requested: Sequence[bool]) -> Ints:
+    if not requested:
         return np.zeros(0, dtype=np.int64)
-    return np.flatnonzero(np.array(wanted, dtype=np.bool_)[codes])
+    return np.flatnonzero(np.array(requested, dtype=np.bool_)[codes])
 
 
 def _find_complete_steps(
@@ -376,13 +443,17 @@ def _find_complete_steps(
     lost, shared = (calls.start[flags] for flags in (calls.is_lost, calls.is_shared))
     lost_copies = [_count_between(calls.lost_copies, step) for step in steps]
     # Copies of no bytes and between CPU buffers never have work.
-    usual_copies = min(lost_copies, default=0)
+    typical_copies = min(lost_copies, default=0)
     complete = []
     for index, step in enumerate(steps):
         rows = step.gpu_rows
         unidentified = int(np.count_nonzero(~linked[rows] & (correlation[rows] <= 0)))
         missing = _count_between(lost, step) - unidentified + _count_between(partial, step)
-        if missing <= 0 and not _count_between(shared, step) and lost_copies[index] == usual_copies:
+        if (
+            missing <= 0
+            and not _count_between(shared, step)
+            and lost_copies[index] == typical_copies
+        ):
             complete.append(index)
     return tuple(complete)
 

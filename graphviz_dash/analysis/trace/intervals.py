@@ -56,12 +56,12 @@ class Nesting(Struct, frozen=True, dict=True):
         """Return the innermost interval around each instant on its thread, or NONE."""
         innermost = np.full(len(instants), NONE, dtype=np.int64)
         threads = self.thread[self.order]
-        for which in np.unique(thread):
-            first, last = np.searchsorted(threads, [which, which + 1])
+        for thread_id in np.unique(thread):
+            first, last = np.searchsorted(threads, [thread_id, thread_id + 1])
             if first == last:
                 continue
             rows = self.order[first:last]
-            queries = np.flatnonzero(thread == which)
+            queries = np.flatnonzero(thread == thread_id)
             index = np.searchsorted(self.start[rows], instants[queries], "right") - 1
             innermost[queries] = np.where(index >= 0, rows[np.maximum(index, 0)], NONE)
         # The latest interval to start may have ended; an enclosing one can still run.
@@ -72,13 +72,13 @@ class Nesting(Struct, frozen=True, dict=True):
             remaining = remaining[innermost[remaining] != NONE]
         return innermost
 
-    def find_nearest(self, wanted: npt.NDArray[np.bool_]) -> Ints:
-        """Return the innermost ``wanted`` interval among each interval and those around it, or
+    def find_nearest(self, requested: npt.NDArray[np.bool_]) -> Ints:
+        """Return the innermost ``requested`` interval among each interval and those around it, or
         NONE.
 
         Shape (intervals,).
         """
-        near = np.where(wanted, np.arange(len(wanted), dtype=np.int64), NONE)
+        near = np.where(requested, np.arange(len(requested), dtype=np.int64), NONE)
         for level in self._levels:
             # From outside to inside: each level uses its own or its parents' result.
             rows = level[near[level] == NONE]
@@ -125,10 +125,10 @@ def _find_parents(start: Ints, end: Ints) -> tuple[Ints, Ints] | None:
     and its parent is the latest one of the previous depth, so no loop is needed.
     """
     count = len(start)
-    places = np.arange(count, dtype=np.int64)
-    depth = places - np.searchsorted(np.sort(end), start, "right")
-    keys = np.sort(depth * count + places)
-    at = np.searchsorted(keys, (depth - 1) * count + places) - 1
+    positions = np.arange(count, dtype=np.int64)
+    depth = positions - np.searchsorted(np.sort(end), start, "right")
+    keys = np.sort(depth * count + positions)
+    at = np.searchsorted(keys, (depth - 1) * count + positions) - 1
     parent = np.where(depth > 0, keys[np.maximum(at, 0)] % count, NONE)
     if np.all((parent == NONE) | (end[parent] >= end)):
         return parent, depth

@@ -137,16 +137,16 @@ def build_trace_lanes(trace: Trace) -> TraceLanes:
     end = start + np.maximum(get_column(gpu, "dur"), 0)
     device = get_column(gpu, "device")
     rows = np.arange(len(start), dtype=np.int64)
-    shown = np.flatnonzero(_find_shown_calls(runtime))
-    call_start = get_column(runtime, "ts")[shown]
+    visible_calls = np.flatnonzero(_find_shown_calls(runtime))
+    call_start = get_column(runtime, "ts")[visible_calls]
     return TraceLanes(
         gpu=pack_lanes(device, get_column(gpu, "stream"), rows, start, end),
         cpu=pack_lanes(
-            get_column(runtime, "pid")[shown],
-            get_column(runtime, "tid")[shown],
-            shown,
+            get_column(runtime, "pid")[visible_calls],
+            get_column(runtime, "tid")[visible_calls],
+            visible_calls,
             call_start,
-            call_start + np.maximum(get_column(runtime, "dur")[shown], 0),
+            call_start + np.maximum(get_column(runtime, "dur")[visible_calls], 0),
         ),
         device=merge_busy(device, start, end),
         links=link_trace_launches(trace),
@@ -331,8 +331,8 @@ def find_distinct_values(values: Ints) -> tuple[Ints, Ints]:
     low = int(values.min())
     span = int(values.max()) - low
     if span > len(values):
-        uniques, places = np.unique(values, return_inverse=True)
-        return uniques, places.astype(np.int64)
+        uniques, positions = np.unique(values, return_inverse=True)
+        return uniques, positions.astype(np.int64)
     shifted = values - low
     present = np.zeros(span + 1, dtype=np.bool_)
     present[shifted] = True
@@ -341,8 +341,10 @@ def find_distinct_values(values: Ints) -> tuple[Ints, Ints]:
 
 def _find_shown_calls(runtime: pl.DataFrame) -> npt.NDArray[np.bool_]:
     codes, names = encode(runtime["name"])
-    shown = np.array([get_call_class(name) in SHOWN_CALLS for name in names], dtype=np.bool_)
-    return shown[codes] if len(names) else np.zeros(0, dtype=np.bool_)
+    visible_calls = np.array(
+        [get_call_class(name) in SHOWN_CALLS for name in names], dtype=np.bool_
+    )
+    return visible_calls[codes] if len(names) else np.zeros(0, dtype=np.bool_)
 
 
 def _compute_offsets(sizes: Ints) -> Ints:

@@ -66,8 +66,8 @@ def _group_by_place(
     groups: defaultdict[tuple[int, int], list[_Launch]] = defaultdict(list)
     for step in steps:
         first, last = np.searchsorted(starts, [step.start, step.end]).tolist()
-        for place, row in enumerate(rows[first:last].tolist()):
-            groups[last - first, place].append((row, by_row[row]))
+        for position, row in enumerate(rows[first:last].tolist()):
+            groups[last - first, position].append((row, by_row[row]))
     yield from groups.values()
 
 

@@ -53,13 +53,13 @@ class CpuRanges(Struct, frozen=True):
         Only ranges with fewer than LEVELS such ranges around them are included. The sub-lane is
         the nesting depth; a slice's row is its index in these arrays.
         """
-        found = []
+        outermost = []
         for part in (slice(0, self.annotations), slice(self.annotations, len(self.start))):
             at = np.searchsorted(self.start[part], [begin - self.max_length, stop + 1])
             first, last = (part.start + at).tolist()
             long = self.end[first:last] - self.start[first:last] >= min_length
-            found.append(first + np.flatnonzero(long & (self.end[first:last] >= begin)))
-        rows = np.concatenate(found)
+            outermost.append(first + np.flatnonzero(long & (self.end[first:last] >= begin)))
+        rows = np.concatenate(outermost)
         return _build_lanes(self, rows[np.argsort(self.start[rows], kind="stable")])
 
 
@@ -100,9 +100,9 @@ def build_cpu_ranges(trace: Trace) -> CpuRanges:
 
 def _encode_texts(texts: list[str]) -> tuple[npt.NDArray[np.int32], list[str]]:
     """Encode texts as codes of shape (texts,) and the text of each code."""
-    places: dict[str, int] = {}
-    codes = [places.setdefault(text, len(places)) for text in texts]
-    return np.array(codes, dtype=np.int32), list(places)
+    positions: dict[str, int] = {}
+    codes = [positions.setdefault(text, len(positions)) for text in texts]
+    return np.array(codes, dtype=np.int32), list(positions)
 
 
 def _build_lanes(ranges: CpuRanges, rows: Ints) -> LaneSet:
@@ -110,10 +110,10 @@ def _build_lanes(ranges: CpuRanges, rows: Ints) -> LaneSet:
     if not len(rows):
         return create_empty_lanes().cpu
     start, end = ranges.start, ranges.end
-    _, places = find_distinct_values(combine_threads(ranges.pid[rows], ranges.tid[rows]))
+    _, positions = find_distinct_values(combine_threads(ranges.pid[rows], ranges.tid[rows]))
     code = np.zeros(int(rows.max()) + 1, dtype=np.int64)
-    code[rows] = places
-    remaining = rows[np.argsort(places, kind="stable")]
+    code[rows] = positions
+    remaining = rows[np.argsort(positions, kind="stable")]
     longest = int(end[rows].max()) + 1
     parts = []
     for level in range(LEVELS):

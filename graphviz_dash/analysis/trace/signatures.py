@@ -146,16 +146,16 @@ class Signatures:
             unknown_size = DRIVER_MEMCPY if kind == "memcpy" else DRIVER_MEMSET
             return self._exact.get((kind, "", (size,)), unknown_size)
         driver = get_driver_kind(name)
-        for which, used in (("kernel", shape), ("kernel~", shape[:6]), ("kernel?", ())):
-            code = self._exact.get((which, normalise_name(name), used))
+        for variant, used in (("kernel", shape), ("kernel~", shape[:6]), ("kernel?", ())):
+            code = self._exact.get((variant, normalise_name(name), used))
             if code is not None:
                 return code
         return NO_NODE if driver is None else DRIVER_CODES[driver]
 
     def _find_similar(self, name: str, shape: Shape, exact_codes: set[int]) -> int:
         """Return the only code of that shape with an equal name up to templates, else NO_NODE."""
-        for which, used in (("kernel", shape), ("kernel~", shape[:6]), ("kernel?", ())):
-            close = self._loose.get((which, get_base_name(name), used), set()) - exact_codes
+        for variant, used in (("kernel", shape), ("kernel~", shape[:6]), ("kernel?", ())):
+            close = self._loose.get((variant, get_base_name(name), used), set()) - exact_codes
             if len(close) == 1:
                 return next(iter(close))
         return NO_NODE

@@ -80,10 +80,10 @@ def find_step_ranges(trace: Trace, links: Links) -> StepRanges:
 def _find_rows(table: pl.DataFrame, pattern: re.Pattern[str]) -> Ints:
     """Return the rows of ``table`` with names that match ``pattern``; each name is tested once."""
     names = table["name"].unique().drop_nulls().cast(str).to_list()
-    wanted = [name for name in names if pattern.match(name)]
-    if not wanted:
+    requested = [name for name in names if pattern.match(name)]
+    if not requested:
         return np.zeros(0, dtype=np.int64)
-    return np.flatnonzero(table["name"].cast(str).is_in(wanted).fill_null(False).to_numpy())
+    return np.flatnonzero(table["name"].cast(str).is_in(requested).fill_null(False).to_numpy())
 
 
 def _get_bounds(table: pl.DataFrame, rows: Ints) -> tuple[Ints, Ints]:
@@ -118,14 +118,14 @@ def _order_distinct_marks(index: Ints, begin: Ints, end: Ints, process: Ints) ->
     """
     order = np.argsort(begin, kind="stable")
     latest: dict[tuple[int, int], int] = {}
-    kept = []
+    distinct = []
     for row in order.tolist():
         key = (int(index[row]), int(process[row]))
         if key in latest and begin[row] < latest[key]:
             continue
         latest[key] = int(end[row])
-        kept.append(row)
-    return np.array(kept, dtype=np.int64)
+        distinct.append(row)
+    return np.array(distinct, dtype=np.int64)
 
 
 def _find_outermost(
@@ -148,8 +148,10 @@ def _find_outermost(
 def _find_periods(trace: Trace, links: Links) -> StepRanges | None:
     """Return periods between repeated graph launches, without the last one (unknown end)."""
     codes, names = encode(trace.runtime["name"])
-    wanted = [at for at, name in enumerate(names) if get_call_class(name) is CallClass.GRAPH_LAUNCH]
-    launches = np.flatnonzero(np.isin(codes, wanted))
+    launch_rows = [
+        at for at, name in enumerate(names) if get_call_class(name) is CallClass.GRAPH_LAUNCH
+    ]
+    launches = np.flatnonzero(np.isin(codes, launch_rows))
     if len(launches) < _MIN_PERIODS:
         return None
     work = [tuple(signature) for signature in _get_launched_names(trace, links, launches)]

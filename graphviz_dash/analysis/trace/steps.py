@@ -234,22 +234,22 @@ def _compute_spans(
     """
     start, end = ranges.start, ranges.end
     run_begin, stop = ran
-    own_end = end.copy()
-    owned = owner >= 0
-    np.maximum.at(own_end, owner[owned], stop[owned])
-    settled = ranges.method in (StepMethod.MARKED, StepMethod.WHOLE) or (own_end <= end).all()
+    step_ends = end.copy()
+    has_owner = owner >= 0
+    np.maximum.at(step_ends, owner[has_owner], stop[has_owner])
+    settled = ranges.method in (StepMethod.MARKED, StepMethod.WHOLE) or (step_ends <= end).all()
     if settled:
         return start, end
     order = np.argsort(launched, kind="stable")
     latest_end = np.maximum.accumulate(np.concatenate(([np.iinfo(np.int64).min], stop[order])))
     begin = np.maximum(start, latest_end[np.searchsorted(launched[order], start)])
-    own_begin = np.full(len(start), np.iinfo(np.int64).max)
-    np.minimum.at(own_begin, owner[owned], run_begin[owned])
+    step_begins = np.full(len(start), np.iinfo(np.int64).max)
+    np.minimum.at(step_begins, owner[has_owner], run_begin[has_owner])
     # The CPU had left the step long before the GPU started it: until then, the GPU ran work
     # launched before the trace started.
-    is_delayed = (begin == start) & np.isin(np.arange(len(start)), owner[owned])
-    begin = np.where(is_delayed & (own_begin - _MAX_LAUNCH_DELAY_NS > end), own_begin, begin)
-    return begin, np.maximum(begin, own_end)
+    is_delayed = (begin == start) & np.isin(np.arange(len(start)), owner[has_owner])
+    begin = np.where(is_delayed & (step_begins - _MAX_LAUNCH_DELAY_NS > end), step_begins, begin)
+    return begin, np.maximum(begin, step_ends)
 
 
 def _find_calls(runtime: pl.DataFrame, start: Ints, end: Ints) -> tuple[Ints, Ints]:
@@ -287,8 +287,8 @@ def _is_whole_graph(name: str) -> int:
 
 
 def _get_call_index(name: str) -> int:
-    which = get_call_class(name)
-    return _LAUNCHES.index(which) if which in _LAUNCHES else len(_LAUNCHES)
+    call_class = get_call_class(name)
+    return _LAUNCHES.index(call_class) if call_class in _LAUNCHES else len(_LAUNCHES)
 
 
 def _group_rows(owner: Ints, count: int) -> tuple[list[Ints], Ints, Ints]:

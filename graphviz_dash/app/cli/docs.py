@@ -60,22 +60,22 @@ def docs_command(topic: tuple[str, ...], opens: bool) -> None:
     TOPIC, prints the start of the documentation. A running dashboard serves it at /docs.
     """
     query = " ".join(topic)
-    places = find_topics(query) if query else {_START: _START}
-    if not places:
+    topics = find_topics(query) if query else {_START: _START}
+    if not topics:
         raise InputError(
             "TOPIC",
             repr(query),
             "a command, a metric, a rule or words of a heading",
             "Run graphviz-dash docs without a topic for the start of the documentation.",
         )
-    if len(places) > 1 and not opens:
+    if len(topics) > 1 and not opens:
         table = create_table("topic", "location")
-        for name, location in list(places.items())[:_MAX_MATCHES]:
+        for name, location in list(topics.items())[:_MAX_MATCHES]:
             table.add_row(build_cell(name), build_cell(format_location(location)))
         print_table(table)
-        print_more(len(places), _MAX_MATCHES)
+        print_more(len(topics), _MAX_MATCHES)
         return
-    target = format_location(next(iter(places.values())))
+    target = format_location(next(iter(topics.values())))
     if opens:
         webbrowser.open(target)
     click.echo(target)
@@ -83,14 +83,14 @@ def docs_command(topic: tuple[str, ...], opens: bool) -> None:
 
 def list_topics() -> dict[str, str]:
     """List the places of reference pages, commands, metrics and rules by name."""
-    places = {name: f"reference/{name}.md" for name in _PAGES}
-    places |= {name: build_place(COMMANDS, name) for name in EXAMPLES}
+    topics = {name: f"reference/{name}.md" for name in _PAGES}
+    topics |= {name: build_place(COMMANDS, name) for name in EXAMPLES}
     for metric in METRICS_BY_ID.values():
-        places[metric.id] = places[metric.title] = build_place(METRICS, metric.title)
+        topics[metric.id] = topics[metric.title] = build_place(METRICS, metric.title)
     rules: tuple[Rule | CompileRule, ...] = (*COMPILE_RULES.values(), *CAPTURE_RULES.values())
     for rule in rules:
-        places[rule.heading] = places[rule.id.value] = build_place(RULES, rule.heading)
-    return places
+        topics[rule.heading] = topics[rule.id.value] = build_place(RULES, rule.heading)
+    return topics
 
 
 def list_headings() -> dict[str, str]:
@@ -99,15 +99,15 @@ def list_headings() -> dict[str, str]:
     if index.is_file():
         entries = msgspec.json.decode(index.read_bytes(), type=_SearchIndex).docs
         return {entry.title: entry.location.replace(".html", ".md", 1) for entry in entries}
-    places: dict[str, str] = {}
+    headings: dict[str, str] = {}
     for page in sorted(SOURCES.rglob("*.md")):
         name = page.relative_to(SOURCES).as_posix()
         if not set(page.relative_to(SOURCES).parts) & set(_INTERNAL):
             text = _FENCE.sub("", page.read_text(encoding="utf-8"))
-            places |= {
+            headings |= {
                 heading: f"{name}#{build_anchor(heading)}" for heading in _HEADING.findall(text)
             }
-    return places
+    return headings
 
 
 def find_topics(query: str) -> dict[str, str]:

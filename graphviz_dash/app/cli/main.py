@@ -43,8 +43,8 @@ class CommandGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """List all names in order."""
-        ours = (row.name for row in COMMANDS_BY_NAME.values() if row.target is not None)
-        return sorted({*ours, *(point.name for point in _load_entry_points())})
+        names = (row.name for row in COMMANDS_BY_NAME.values() if row.target is not None)
+        return sorted({*names, *(point.name for point in _load_entry_points())})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the command, or a placeholder that reports why it cannot load."""

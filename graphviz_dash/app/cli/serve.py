@@ -27,6 +27,7 @@ from graphviz_dash.server_settings import SCRATCH_NAME, STARTED_IN_VARIABLE, Ser
 T = TypeVar("T")
 
 _MAIN_PAGE: Final = Path(__file__).parents[1] / "main.py"
+_LAUNCHER: Final = "graphviz_dash.app.hosting.launch"
 _PACKAGE_ROOT: Final = Path(__file__).parents[3]
 """Parent folder of the package, which need not be installed."""
 _NO_TOKEN_WARNING: Final = (
@@ -233,7 +234,7 @@ def build_server_command(host: str, port: int, folders: tuple[Path, ...]) -> lis
     options = {"server.address": host, "server.port": str(port), **_OPTIONS}
     return [
         # Nothing is imported from the working folder, whose content is untrusted.
-        *(sys.executable, "-P", "-m", "streamlit", "run", str(_MAIN_PAGE)),
+        *(sys.executable, "-P", "-m", _LAUNCHER, "run", str(_MAIN_PAGE)),
         *(word for name, value in options.items() for word in (f"--{name}", value)),
         "--",
         *(str(folder.resolve()) for folder in folders),

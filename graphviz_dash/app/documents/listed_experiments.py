@@ -41,7 +41,7 @@ class ListedRun(Struct, frozen=True):
     gpu: str
     """Name of the GPU."""
     date: str
-    """Date of the recording, UTC."""
+    """Date of the recording, UTC; empty if unknown."""
 
 
 class ListedExperiment(Struct, frozen=True):
@@ -122,7 +122,7 @@ def _read(folder: Path) -> ListedExperiment:
                 replays_match=run.replays_match,
                 has_speedup=run.speedup.value is not None,
                 gpu=manifest.environment.gpu_name,
-                date=manifest.recorded_or_created_at[:10],
+                date=manifest.recording_day or "",
             )
         )
     document = build_listing_document([(comparison, light.unreadable)])

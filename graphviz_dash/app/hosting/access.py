@@ -55,13 +55,13 @@ def allows_origin(origin: str | None, host: str | None) -> bool:
         port = parts.port
     except ValueError:
         return False
-    name, own_port = parse_host_name(host), _parse_port(host)
+    name, local_port = parse_host_name(host), _parse_port(host)
     default = _DEFAULT_PORTS.get(parts.scheme)
     if default is None or name is None or parts.hostname is None:
         return False
     same_name = parts.hostname.rstrip(".") == name
     # Behind a TLS proxy the host has no port, or the one of the outer scheme.
-    return same_name and str(port or default) == (own_port or default)
+    return same_name and str(port or default) == (local_port or default)
 
 
 def parse_host_name(host: str | None) -> str | None:

@@ -117,6 +117,7 @@ class FirstCards:
         self._cards: dict[tuple[str, Theme | None], CardMessage] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._arguments: Sequence[str] | None = None
+        self._prepared_arguments: Sequence[str] | None = None
         self._clock = clock
         self._last_pass_s: float | None = None
 
@@ -146,6 +147,18 @@ class FirstCards:
             name="graphviz-dash first cards",
             daemon=True,
         ).start()
+
+    def prepare(self, arguments: Sequence[str]) -> None:
+        """Prepare the process to start after the first page, whose cards are in the cache."""
+        with self._changed:
+            self._prepared_arguments = arguments
+
+    def start_prepared(self) -> None:
+        """Start the prepared process, if any."""
+        with self._changed:
+            arguments, self._prepared_arguments = self._prepared_arguments, None
+        if arguments is not None:
+            self.start(arguments)
 
     def get_card(
         self, path: Path, theme: Theme | None = None, poll: Callable[[], object] | None = None
@@ -242,7 +255,7 @@ class FirstCards:
         """Stop the process if it still runs."""
         with self._changed:
             process = self._process
-            self._arguments = None
+            self._arguments = self._prepared_arguments = None
         if process is not None:
             process.kill()
 

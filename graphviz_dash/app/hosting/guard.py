@@ -69,10 +69,10 @@ def _check_source(scope: Scope, headers: Headers) -> Response | None:
     hosts = headers.getlist("host")
     host = hosts[0] if len(hosts) == 1 else None
     if not get_access().allows_host(host):
-        shown = escape_control_characters(host or "")[:_MAX_NAME_CHARS]
+        display_name = escape_control_characters(host or "")[:_MAX_NAME_CHARS]
         name = parse_host_name(host) or "NAME"
         return PlainTextResponse(
-            f"Refused: this dashboard does not serve the host {shown!r}. A page of another "
+            f"Refused: this dashboard does not serve the host {display_name!r}. A page of another "
             "site may have redirected its name to this machine (DNS rebinding).\nIf the name "
             "is correct, for example that of a reverse proxy, allow it: graphviz-dash serve "
             f"--allow-host {escape_control_characters(name)[:_MAX_NAME_CHARS]}\n",
@@ -80,9 +80,9 @@ def _check_source(scope: Scope, headers: Headers) -> Response | None:
         )
     origins = headers.getlist("origin")
     if len(origins) > 1 or not allows_origin(origins[0] if origins else None, host):
-        shown = escape_control_characters(", ".join(origins))[:_MAX_NAME_CHARS]
+        display_name = escape_control_characters(", ".join(origins))[:_MAX_NAME_CHARS]
         return PlainTextResponse(
-            f"Refused: the request comes from a page of another site, {shown!r}.\n", 403
+            f"Refused: the request comes from a page of another site, {display_name!r}.\n", 403
         )
     # An image, script or frame embedded by another site; links that users follow are navigations.
     cross_site = headers.get("sec-fetch-site", "none") not in _SAFE_SITES
@@ -103,8 +103,8 @@ def _check_token(scope: Scope, headers: Headers, cookies: dict[str, str]) -> Res
         return None
     name = _format_cookie_name(_TOKEN, scope)
     query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    shown = [value for key, value in query if key == _TOKEN]
-    if scope["type"] == "http" and shown and _compare_tokens(shown[-1], token):
+    rows = [value for key, value in query if key == _TOKEN]
+    if scope["type"] == "http" and rows and _compare_tokens(rows[-1], token):
         remaining_query = urlencode([(key, value) for key, value in query if key != _TOKEN])
         # One slash only: two would address another host.
         path = "/" + quote(scope["path"].lstrip("/\\"))
@@ -118,8 +118,8 @@ def _check_token(scope: Scope, headers: Headers, cookies: dict[str, str]) -> Res
     return PlainTextResponse("Refused: this dashboard requires a token.\n", 403)
 
 
-def _compare_tokens(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
+def _compare_tokens(candidate_token: str, token: str) -> bool:
+    return hmac.compare_digest(candidate_token.encode("utf-8", "replace"), token.encode())
 
 
 def _may_set_visitor(scope: Scope, headers: Headers) -> bool:
@@ -190,9 +190,9 @@ def _add_security_headers(send: Send) -> Send:
     return send_with_headers
 
 
-async def _refuse(answer: Response, scope: Scope, receive: Receive, send: Send) -> None:
+async def _refuse(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "http":
-        await answer(scope, receive, send)
+        await response(scope, receive, send)
         return
     if "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": 1008})
@@ -201,4 +201,4 @@ async def _refuse(answer: Response, scope: Scope, receive: Receive, send: Send) 
     async def send_denial(message: Message) -> None:
         await send({**message, "type": f"websocket.{message['type']}"})
 
-    await answer(dict(scope, type="http", method="GET"), receive, send_denial)
+    await response(dict(scope, type="http", method="GET"), receive, send_denial)

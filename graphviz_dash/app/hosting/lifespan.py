@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import sys
 import threading
@@ -53,8 +54,13 @@ async def lifespan(_: object) -> AsyncIterator[dict[str, Any] | None]:
         sys.setswitchinterval(_TURN_S)
         apply_patch(patch_session_locks, "share locks between runs of a page")
         apply_patch(patch_sessions, "track the address of each browser")
-        FIRST_CARDS.start(sys.argv[1:])
+        if preload_searches():
+            FIRST_CARDS.prepare(sys.argv[1:])
+        else:
+            FIRST_CARDS.start(sys.argv[1:])
         threading.Thread(target=_prepare, name="graphviz-dash start", daemon=True).start()
+    else:
+        gc.enable()
     try:
         yield None
     finally:
@@ -72,12 +78,14 @@ def _clean_up() -> None:
 
 def _prepare() -> None:
     """Warm up the script of the first page while the browser loads Streamlit's front end."""
-    build_preload_links(OVERVIEW_ELEMENTS)
-    for name in _FIRST:
-        import_module(name)
-    if preload_searches():
-        # The first page takes its cards from the cache.
-        FIRST_CARDS.lower_priority()
+    try:
+        build_preload_links(OVERVIEW_ELEMENTS)
+        for name in _FIRST:
+            import_module(name)
+    finally:
+        # Modules are never garbage: each complete collection would look at them for 0.1 s.
+        gc.freeze()
+        gc.enable()
     # Streamlit inspects the stack for its first element. The standard library then looks up and
     # caches the file of every module.
     inspect.stack()

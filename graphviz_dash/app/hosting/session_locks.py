@@ -33,9 +33,9 @@ _REGISTRY_LOCK: Final = threading.Lock()
 class _SessionLock:
     """Lock of one run on the session state."""
 
-    def __init__(self, lock: Any, end_if_asked: Callable[[], None]) -> None:
+    def __init__(self, lock: Any, end_if_requested: Callable[[], None]) -> None:
         self._lock = lock
-        self._end_if_asked = end_if_asked
+        self._end_if_asked = end_if_requested
 
     def __enter__(self) -> None:
         with ExitStack() as turn:
@@ -67,8 +67,8 @@ def patch_session_locks() -> None:
         init(self, state, *rest, **named)
         with _REGISTRY_LOCK:
             lock = _LOCKS.setdefault(id(state), threading.RLock())
-        end_if_asked = object.__getattribute__(self, _END_IF_ASKED)
-        object.__setattr__(self, _LOCK, _SessionLock(lock, end_if_asked))
+        end_if_requested = object.__getattribute__(self, _END_IF_ASKED)
+        object.__setattr__(self, _LOCK, _SessionLock(lock, end_if_requested))
 
     setattr(init_with_shared_lock, _PATCHED, True)
     SafeSessionState.__init__ = init_with_shared_lock  # type: ignore[method-assign]

@@ -35,7 +35,7 @@ def build_card(result: Comparison, experiment: Experiment, theme: Theme | None) 
     runs, best = experiment.runs, result.best
     manifest = result.runs[0].run.manifest
     gpu = manifest.environment.gpu_name.removeprefix("NVIDIA ")
-    location = f"{gpu} · {manifest.recorded_or_created_at[:10]}"
+    location = " · ".join(filter(None, (gpu, manifest.recording_day)))
     facts = (
         format_hero(best) if best else format_uncompared(result, reading=theme is None),
         format_failures(result),
@@ -67,7 +67,7 @@ def _list_kinds(runs: Sequence[Run]) -> tuple[str, ...]:
         any(run.manifest.failures for run in runs),
         any(run.manifest.job_rank is not None for run in runs),
     )
-    return tuple(kind for kind, is_one in zip(KINDS, matches, strict=True) if is_one)
+    return tuple(kind for kind, matches_kind in zip(KINDS, matches, strict=True) if matches_kind)
 
 
 def _list_pages(runs: Sequence[Run]) -> tuple[str, ...]:

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
 _DRAWING_S: Final = 0.7
-"""Seconds for the browser to draw the cards before traces are loaded on all cores."""
+"""Seconds for the browser to draw the cards before folders and traces are read on all cores."""
+_POLL_S: Final = 0.05
 _SAMPLE: Final = "mlp-train"
 """Sample that answers most questions on its first page."""
 _TABLE, _CARDS = "Table", "Cards"
@@ -54,24 +55,24 @@ _FIRST_CARDS: Final = 4
 
 def render() -> None:
     """Render the page."""
-    listed = _get_first_listing()
-    is_table = url_state.get_option("view", _list_views(listed)) == _TABLE
-    fill_pair_panel = _show_head(listed, is_table=is_table)
-    for problem in listed.problems:
+    catalogue = _get_first_listing()
+    is_table = url_state.get_option("view", _list_views(catalogue)) == _TABLE
+    fill_pair_panel = _show_head(catalogue, is_table=is_table)
+    for problem in catalogue.problems:
         show_error_panel("Folder could not be searched", problem)
-    if not listed.entries:
-        show_no_experiments(listed)
+    if not catalogue.entries:
+        show_no_experiments(catalogue)
         return
-    several = len(listed.entries) > 1
-    if several:
+    has_several = len(catalogue.entries) > 1
+    if has_several:
         row = st.container(horizontal=True, vertical_alignment="center", gap="small", key="arrange")
         # The browser draws only containers with content; this one keeps its height from the start.
         with row:
             show_markup(format_element("span", "", "place"))
-    is_large = len(listed.entries) > MAX_OPENED
+    is_large = len(catalogue.entries) > MAX_OPENED
     if is_large:
         FIRST_CARDS.refresh()
-    matching = _arrange_entries(list(listed.entries.values()), is_large=is_large)
+    matching = _arrange_entries(list(catalogue.entries.values()), is_large=is_large)
     if not matching:
         show_empty_state("No experiment matches", "Change the search text or select all kinds.")
     first = _get_first_row(len(matching))
@@ -82,19 +83,18 @@ def render() -> None:
     if len(matching) > MAX_OPENED:
         show_markup(_format_pager(first, len(matching)))
     if is_large:
-        _show_unknown(listed)
+        _show_unknown(catalogue)
     # After the cards, which must not wait for the list of runs, for changes or for the scripts of
     # input fields: the first screen is drawn while the rest is still sent.
-    toast_arrivals(listed)
+    toast_arrivals(catalogue)
     toast_changes(entries)
     fill_pair_panel()
-    if several:
+    if has_several:
         with row:
-            _show_filters(listed)
-    if has_outdated_listing(listed):
-        st.rerun()
+            _show_filters(catalogue)
+    _update_listing(catalogue)
     if unread:
-        time.sleep(_DRAWING_S)
+        _wait_for_drawing()
         preload_all()
     for entry, slot in unread:
         with slot:
@@ -105,13 +105,32 @@ def _get_first_listing() -> Catalogue:
     """Return the experiments: for a first page in default order as stored, if all its cards are."""
     listing = get_listing(uses_cache=True)
     if listing.is_from_cache:
-        shown_paths = [entry.path for entry in list(listing.entries.values())[:MAX_OPENED]]
+        visible_paths = [entry.path for entry in list(listing.entries.values())[:MAX_OPENED]]
         is_default = not url_state.get_parameters().keys() & {"find", "kind", "sort", _PAGE}
         if is_default:
-            FIRST_CARDS.load_cached_cards(shown_paths, get_theme())
-        if not (is_default and FIRST_CARDS.has_current_cards(shown_paths, get_theme())):
-            return get_listing()
+            FIRST_CARDS.load_cached_cards(visible_paths, get_theme())
+        if is_default and FIRST_CARDS.has_current_cards(visible_paths, get_theme()):
+            return listing
+        listing = get_listing()
+    FIRST_CARDS.start_prepared()
     return listing
+
+
+def _update_listing(catalogue: Catalogue) -> None:
+    """Search the folders of a stored listing after its first page; rerun the page if it changed."""
+    if catalogue.is_from_cache:
+        _wait_for_drawing()
+        FIRST_CARDS.start_prepared()
+    if has_outdated_listing(catalogue):
+        st.rerun()
+
+
+def _wait_for_drawing() -> None:
+    """Leave all cores to the browser that draws the cards, unless its visitor leaves the page."""
+    end_s = time.monotonic() + _DRAWING_S
+    while time.monotonic() < end_s:
+        time.sleep(_POLL_S)
+        _stop_if_left()
 
 
 def _show_cards(
@@ -232,7 +251,7 @@ def _arrange_entries(entries: list[Entry], *, is_large: bool) -> list[Entry]:
     query = (url_state.get_value("find") or "").strip().lower()
     kind = url_state.get_option("kind", _KINDS)
     order = url_state.get_option("sort", tuple(_ORDERS))
-    if not query and kind == _ALL and order == _AS_LISTED:
+    if not query and kind == _ANY_KIND and order == _BY_NAME:
         return entries
     cards = (
         FIRST_CARDS.find_cards(entry.path for entry in entries)
@@ -243,7 +262,7 @@ def _arrange_entries(entries: list[Entry], *, is_large: bool) -> list[Entry]:
         (entry, card)
         for entry, card in zip(entries, cards, strict=True)
         if query in f"{entry.name} {card.description if card else ''}".lower()
-        and (kind == _ALL or (card is not None and kind in card.kinds))
+        and (kind == _ANY_KIND or (card is not None and kind in card.kinds))
     ]
     key = _ORDERS[order]
     if key is not None:
@@ -267,11 +286,11 @@ def _get_speedup_key(card: Card) -> tuple[float, ...]:
     return (1.0,) if card.speedup is None else (0.0, -card.speedup)
 
 
-_ALL: Final = "All kinds"
-_KINDS: Final = (_ALL, *KINDS)
-_AS_LISTED: Final = "By name"
+_ANY_KIND: Final = "All kinds"
+_KINDS: Final = (_ANY_KIND, *KINDS)
+_BY_NAME: Final = "By name"
 _COLUMNS: Final = (
-    ("Experiment", "name", _AS_LISTED),
+    ("Experiment", "name", _BY_NAME),
     ("Speedup", "speedup", "Largest speedup"),
     ("Outcome, step time", "outcome", None),
     ("Launches", "Launches", None),
@@ -283,7 +302,7 @@ _COLUMNS: Final = (
 )
 """Heading, name and order of each column of the table; None if it does not sort."""
 _ORDERS: Final[dict[str, Callable[[Card], tuple[float, ...]] | None]] = {
-    _AS_LISTED: None,
+    _BY_NAME: None,
     "Largest speedup": _get_speedup_key,
     "Newest": _get_age_key,
 }
@@ -321,10 +340,10 @@ def _format_own_workload() -> str:
     )
 
 
-def _format_title(listed: Catalogue) -> str:
-    upload_count = sum(entry.is_upload for entry in listed.entries.values())
-    count = len(listed.entries) - upload_count
-    folders = ", ".join(format_folder(root) for root in listed.roots)
+def _format_title(catalogue: Catalogue) -> str:
+    upload_count = sum(entry.is_upload for entry in catalogue.entries.values())
+    count = len(catalogue.entries) - upload_count
+    folders = ", ".join(format_folder(root) for root in catalogue.roots)
     counts = f"{count or 'None'} found in {folders}" + (
         f", {upload_count} uploaded by you" if upload_count else ""
     )

@@ -34,18 +34,18 @@ def show_upload_panel(listed: Catalogue) -> None:
         files = st.file_uploader(
             "Files", label_visibility="collapsed", accept_multiple_files=True, key="chosen-files"
         )
-        done: dict[str, Path | InputError] = st.session_state.setdefault(_RESULTS, {})
+        outcomes: dict[str, Path | InputError] = st.session_state.setdefault(_RESULTS, {})
         archives = [file for file in files if file.name.lower().endswith(".zip")]
         foreign = [file for file in files if file not in archives]
         # Uploaded files stay listed: each archive is one batch, all other files are another.
         batches = [[archive] for archive in archives] + ([foreign] if foreign else [])
-        new_batches = [lot for lot in batches if _format_batch_id(lot) not in done]
+        new_batches = [lot for lot in batches if _format_batch_id(lot) not in outcomes]
         for lot in new_batches:
-            done[_format_batch_id(lot)] = _import_files(lot)
-        if any(isinstance(done[_format_batch_id(lot)], Path) for lot in new_batches):
+            outcomes[_format_batch_id(lot)] = _import_files(lot)
+        if any(isinstance(outcomes[_format_batch_id(lot)], Path) for lot in new_batches):
             st.rerun()
         for lot in batches:
-            _show_result(done[_format_batch_id(lot)], listed)
+            _show_result(outcomes[_format_batch_id(lot)], listed)
 
 
 def show_remove_button(entry: Entry) -> None:

@@ -1,8 +1,12 @@
-"""Route of the palette: GET /api/find with an experiment's key and a text."""
+"""Routes of the palette.
+
+- ``GET /api/find``: nodes and kernels of an experiment, for its key and a text
+- ``GET /api/experiments``: names of the visitor's experiments, for a text
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, Literal
 
@@ -21,27 +25,52 @@ from graphviz_dash.ui.components.requests import (
     parse_experiment_key,
     wrap_handler,
 )
+from graphviz_dash.ui.state.catalogue import list_experiments
+from graphviz_dash.ui.state.presence import VISITOR_HEADER
 from graphviz_dash.ui.state.store import STORE
 
 _MAX_LENGTH: Final = 200
 
 
 def build_routes() -> list[Route]:
-    """Return the route that finds nodes and kernels."""
-    return [Route("/api/find", wrap_handler(_handle_find), methods=["GET"])]
+    """Return the routes that find nodes, kernels and experiments."""
+    return [
+        Route("/api/find", wrap_handler(_handle_find), methods=["GET"]),
+        Route("/api/experiments", wrap_handler(_handle_experiments), methods=["GET"]),
+    ]
 
 
 def _handle_find(request: Request) -> Hits:
+    text = _get_text(request)
+    return find_hits(STORE.load_experiment_of_key(parse_experiment_key(request)).runs, text)
+
+
+def _handle_experiments(request: Request) -> ExperimentNames:
+    # The guard sets the header from the cookie; no visitor has an empty id.
+    visitor = request.headers.get(VISITOR_HEADER, "")
+    names = list_experiments(visitor, reuses_search=True).entries
+    return find_experiments(names, _get_text(request))
+
+
+def _get_text(request: Request) -> str:
     text = get_parameter(request, "q")
     if len(text) > _MAX_LENGTH:
         raise BadParameterError(f"q: expected at most {_MAX_LENGTH} characters")
-    return find_hits(STORE.load_experiment_of_key(parse_experiment_key(request)).runs, text)
+    return text
 
 
 _MAX_HITS: Final = 8
 """Maximum number of nodes, and of kernels."""
 _MAX_NODES: Final = 200_000
 """Maximum number of nodes that are searched."""
+_MAX_NAMES: Final = 40
+"""Maximum number of experiments; the palette shows as many rows."""
+
+
+class ExperimentNames(Struct, frozen=True):
+    """Names of the first matching experiments."""
+
+    names: list[str]
 
 
 class Hit(Struct, frozen=True):
@@ -62,6 +91,18 @@ class Hits(Struct, frozen=True):
     """Results of a search, nodes first."""
 
     hits: list[Hit]
+
+
+def find_experiments(names: Iterable[str], text: str) -> ExperimentNames:
+    """Find the first of ``names`` that contain each word of ``text``, in any case.
+
+    The word "experiment" matches all, because the rows of the palette contain it.
+    """
+    words = text.lower().split()
+    matches = (
+        name for name in names if all(word in f"experiment {name.lower()}" for word in words)
+    )
+    return ExperimentNames(list(islice(matches, _MAX_NAMES)))
 
 
 def find_hits(runs: Sequence[Run], text: str) -> Hits:

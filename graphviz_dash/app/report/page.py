@@ -42,20 +42,20 @@ _ALL: Final = "all"
 
 def render() -> None:
     """Render the page."""
-    chosen = load_selected_experiment()
+    selection = load_selected_experiment()
     left, right = st.columns([0.56, 0.44], gap="medium")
     with left, st.container(border=True, height="stretch"):
-        _show_trace(chosen)
-        _show_report(chosen)
+        _show_trace(selection)
+        _show_report(selection)
     with right, st.container(border=True, height="stretch"):
-        _show_kernels(chosen)
-        graph_words = _show_graph(chosen)
-    _show_commands(chosen, graph_words)
+        _show_kernels(selection)
+        graph_words = _show_graph(selection)
+    _show_commands(selection, graph_words)
 
 
-def _show_trace(chosen: SelectedExperiment) -> None:
+def _show_trace(selection: SelectedExperiment) -> None:
     st.header("Trace for Perfetto", anchor=False)
-    traced = [run for run in chosen.experiment.runs if run.replay_trace is not None]
+    traced = [run for run in selection.experiment.runs if run.replay_trace is not None]
     if not traced:
         show_empty_state("No trace in this experiment", "The traced passes failed or were not run.")
         return
@@ -70,7 +70,7 @@ def _show_trace(chosen: SelectedExperiment) -> None:
         picked = url_state.select_option("trace", "Runs", names)
         part = TracePart() if picked == _ALL else TracePart(((picked, None),))
         with st.container(key="trace-to-open"):
-            render_perfetto_buttons(chosen.key, part, key=f"perfetto-{chosen.key}-{picked}")
+            render_perfetto_buttons(selection.key, part, key=f"perfetto-{selection.key}-{picked}")
     except InputError as error:
         show_error_panel("Perfetto UI cannot be opened", str(error))
     st.caption(
@@ -78,14 +78,14 @@ def _show_trace(chosen: SelectedExperiment) -> None:
     )
 
 
-def _show_report(chosen: SelectedExperiment) -> None:
+def _show_report(selection: SelectedExperiment) -> None:
     st.header("Report", anchor=False)
     st.markdown(
         "The verdict, the time breakdown, metrics, a step of each run, the graph and the "
         "kernels in one HTML file that works offline and can be printed."
     )
-    name = f"{chosen.experiment.name}-report.html"
-    _show_download("HTML report", lambda: _render_report(chosen.key), name, "text/html")
+    name = f"{selection.experiment.name}-report.html"
+    _show_download("HTML report", lambda: _render_report(selection.key), name, "text/html")
 
 
 def _render_report(key: str) -> bytes:
@@ -94,9 +94,9 @@ def _render_report(key: str) -> bytes:
     return render_report(result, get_kernels(key), charts.pictures, (charts.light, charts.dark))
 
 
-def _show_kernels(chosen: SelectedExperiment) -> None:
+def _show_kernels(selection: SelectedExperiment) -> None:
     st.header("Kernels of all runs", anchor=False)
-    table = get_kernels(chosen.key)
+    table = get_kernels(selection.key)
     if not table.rows:
         reasons = [f"{name}: {reason}." for name, reason in table.missing_reasons.items()]
         message = " ".join(reasons or ["No kernel ran in the traced steps."])
@@ -106,7 +106,7 @@ def _show_kernels(chosen: SelectedExperiment) -> None:
         "Count and time of each kernel, memcpy and memset of a traced step in each run, and "
         "the change."
     )
-    stem = f"{chosen.experiment.name}-kernels"
+    stem = f"{selection.experiment.name}-kernels"
     with st.container(horizontal=True, gap="small"):
         _show_download(
             "CSV", lambda: format_csv(build_kernel_frame(table)), f"{stem}.csv", "text/csv"
@@ -122,11 +122,11 @@ def _build_node_frame(key: str, run_name: str, graph_id: str) -> pl.DataFrame:
     )
 
 
-def _show_graph(chosen: SelectedExperiment) -> tuple[str, ...]:
+def _show_graph(selection: SelectedExperiment) -> tuple[str, ...]:
     """Show the downloads of a graph and return the words that select it in a command: its run and
     options, or none without a graph."""
     st.header("Captured graph", anchor=False)
-    runs = [run for run in chosen.experiment.runs if run.graphs]
+    runs = [run for run in selection.experiment.runs if run.graphs]
     if not runs:
         show_markup(format_element("p", "No captured graph in this experiment", "muted"))
         return ()
@@ -140,23 +140,23 @@ def _show_graph(chosen: SelectedExperiment) -> tuple[str, ...]:
     graph_id = graphs[0]
     if len(graphs) > 1:
         graph_id = url_state.select_option("graph", "Graph", graphs, clears=("node",), width=180)
-    stem = f"{chosen.experiment.name}-{run.name}-{graph_id}"
+    stem = f"{selection.experiment.name}-{run.name}-{graph_id}"
     with st.container(horizontal=True, gap="small"):
         _show_download(
             "Nodes (CSV)",
-            lambda: format_csv(_build_node_frame(chosen.key, run.name, graph_id)),
+            lambda: format_csv(_build_node_frame(selection.key, run.name, graph_id)),
             f"{stem}.csv",
             "text/csv",
         )
         _show_download(
             "Nodes (Parquet)",
-            lambda: format_parquet(_build_node_frame(chosen.key, run.name, graph_id)),
+            lambda: format_parquet(_build_node_frame(selection.key, run.name, graph_id)),
             f"{stem}.parquet",
             _BINARY,
         )
         _show_download(
             "Graphviz DOT",
-            lambda: format_dot(get_whole_graph(chosen.key, run.name, graph_id), stem),
+            lambda: format_dot(get_whole_graph(selection.key, run.name, graph_id), stem),
             f"{stem}.dot",
             "text/vnd.graphviz",
         )

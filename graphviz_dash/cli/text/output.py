@@ -134,10 +134,10 @@ def _format_lines(table: Table) -> Iterator[str]:
         yield "  ".join(row).rstrip()
 
 
-def print_more(count: int, shown: int) -> None:
-    """Print the number of rows or parts beyond ``shown``; nothing if all are shown."""
-    if count > shown:
-        click.echo(f"and {format_count(count - shown)} more; --json has all")
+def print_more(count: int, visible_count: int) -> None:
+    """Print the number of rows or parts beyond ``visible_count``; nothing if all are shown."""
+    if count > visible_count:
+        click.echo(f"and {format_count(count - visible_count)} more; --json has all")
 
 
 def print_heading(text: str) -> None:

@@ -260,7 +260,7 @@ def _report_bundles(bundles: list[Path], as_json: bool, everything: bool, *, rep
     else:
         with limit_output(everything=everything):
             for bundle in examined:
-                _print_examination(bundle, alone=len(bundles) == 1, everything=everything)
+                _print_examination(bundle, is_only_run=len(bundles) == 1, everything=everything)
     outcomes = {outcome for bundle in examined for outcome in bundle.outcomes}
     for outcome in (CaptureOutcome.ILLEGAL, CaptureOutcome.SILENT):
         if outcome in outcomes:
@@ -268,8 +268,8 @@ def _report_bundles(bundles: list[Path], as_json: bool, everything: bool, *, rep
     return max((diagnosis.exit_code for diagnosis in diagnoses), default=0)
 
 
-def _print_examination(examined: _Examination, *, alone: bool, everything: bool) -> None:
-    name = None if alone else examined.name
+def _print_examination(examined: _Examination, *, is_only_run: bool, everything: bool) -> None:
+    name = None if is_only_run else examined.name
     replays = examined.replays
     if replays is not None and replays.fault_count:
         print_replay_check(name, replays)

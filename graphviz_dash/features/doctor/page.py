@@ -27,8 +27,13 @@ from graphviz_dash.narrative.doctor import (
 from graphviz_dash.narrative.headline import join_names
 from graphviz_dash.narrative.prediction import format_prediction_verdict, list_partial_bases
 from graphviz_dash.ui.page.frame import SelectedExperiment, load_selected_experiment, select_run
-from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
-from graphviz_dash.ui.page.rules import format_doctor_rules, format_rule_advice, format_rule_id
+from graphviz_dash.ui.page.markup import escape_html, format_details, format_element, show_markup
+from graphviz_dash.ui.page.rules import (
+    format_doctor_rules,
+    format_finding_details,
+    format_rule_advice,
+    format_rule_id,
+)
 from graphviz_dash.ui.page.widgets import format_facts
 from graphviz_dash.ui.state.results import get_comparison
 from graphviz_dash.units import format_count, pluralize
@@ -44,19 +49,21 @@ _EVIDENCE_LABELS: Final = {
     DetectionMethod.EAGER: "seen in eager steps",
     DetectionMethod.REPLAY: "seen in a replay",
 }
+_FIRST_OUTPUTS: Final = 3
+"""Number of differing tensors before the others unfold."""
 _MAX_OUTPUTS: Final = 12
 
 
 def render() -> None:
     """Render the page."""
-    chosen = load_selected_experiment(warned=True)
+    selection = load_selected_experiment(warned=True)
     runs = [
         run
-        for run in chosen.experiment.runs
+        for run in selection.experiment.runs
         if run.doctor is not None or run.compilation is not None or run.replay_check is not None
     ]
     if not runs:
-        show_undiagnosed(chosen)
+        show_undiagnosed(selection)
         return
     default = next((run.name for run in runs if run.manifest.failures), None)
     default = default or next((run.name for run in runs if run.doctor is not None), None)
@@ -70,7 +77,7 @@ def render() -> None:
     if replays is not None and not replays.fault_count:
         show_markup(format_replay_check(replays))
     if run.compilation is not None:
-        show_compile_diagnosis(chosen, run.name)
+        show_compile_diagnosis(selection, run.name)
 
 
 def _show_diagnosis(run: Run, diagnosis: Diagnosis) -> None:
@@ -123,9 +130,12 @@ def _format_group(group: FindingGroup) -> str:
     details = format_code(finding.location) if finding.location else ""
     if finding.message:
         details += format_element("p", escape_html(finding.message), "doctor-error")
-    details += _format_facts(group)
+    facts, evidence = _format_facts(group), _EVIDENCE_LABELS[finding.detected_by]
+    title = evidence[:1].upper() + evidence[1:]
+    # Without a line the facts are the finding.
+    details += format_finding_details(title, facts) if finding.location else facts
     body = format_element("div", details, "found") + format_element(
-        "div", format_rule_advice(rule, "Fix"), "advice"
+        "div", format_rule_advice(rule), "advice"
     )
     return format_element(
         "article", head + format_element("div", body, "columns"), f"doctor-card {kind}"
@@ -144,7 +154,7 @@ def _format_facts(group: FindingGroup) -> str:
             None if finding.calls_per_step is None else format_count(finding.calls_per_step),
         ),
         *((evidence.name, format_evidence_value(evidence)) for evidence in finding.evidence),
-        ("Evidence", _EVIDENCE_LABELS[finding.detected_by]),
+        ("Evidence", None if finding.location else _EVIDENCE_LABELS[finding.detected_by]),
         ("Also at", ", ".join(format_other_places(group)) or None),
     ]
     cells = "".join(
@@ -171,16 +181,31 @@ def _format_outputs(diagnosis: Diagnosis) -> str:
         return ""
     differing = [check for check in outputs if check.differing_elements]
     equal = [check for check in outputs if not check.differing_elements]
-    rows = [_format_output(check) for check in differing[:_MAX_OUTPUTS]]
-    more = len(differing) - len(rows)
+    shown = differing[:_MAX_OUTPUTS]
+    more = len(differing) - len(shown)
+    rows = [_format_output(check) for check in shown[:_FIRST_OUTPUTS]]
+    folded = [_format_output(check) for check in shown[_FIRST_OUTPUTS:]]
     rows += [_format_equal_outputs(equal)] if len(equal) > 1 else map(_format_output, equal)
     heading = format_element("h2", "Replay compared with an eager step", "doctor-part")
-    note = format_element(
-        "p",
-        "Both started from the same memory and random state; then all their resulting tensors "
-        "were compared." + (f" Not shown: {pluralize(more, 'more tensor')}." if more else ""),
-        "muted",
+    note = "All resulting tensors are compared, from the same memory and random state."
+    if more:
+        note += f" Not shown: {pluralize(more, 'more tensor')}."
+    return (
+        heading
+        + format_element("p", note, "muted")
+        + _format_output_table(rows)
+        + (
+            format_details(
+                f"{pluralize(len(folded), 'more tensor')} with differences",
+                _format_output_table(folded),
+            )
+            if folded
+            else ""
+        )
     )
+
+
+def _format_output_table(rows: list[list[str]]) -> str:
     head = "".join(
         format_element("th", name, scope="col") for name in ("Tensor", "Shape", "Difference")
     )
@@ -188,11 +213,7 @@ def _format_outputs(diagnosis: Diagnosis) -> str:
         format_element("tr", "".join(format_element("td", cell) for cell in cells))
         for cells in rows
     )
-    return (
-        heading
-        + note
-        + format_element("div", format_element("table", lines, "doctor-table"), "scroll")
-    )
+    return format_element("div", format_element("table", lines, "doctor-table"), "scroll")
 
 
 def _format_output(check: OutputCheck) -> list[str]:
@@ -218,9 +239,9 @@ def _format_equal_outputs(equal: list[OutputCheck]) -> list[str]:
     ]
 
 
-def show_undiagnosed(chosen: SelectedExperiment) -> None:
+def show_undiagnosed(selection: SelectedExperiment) -> None:
     """Show capture blockers from an eager trace, and how to create a report."""
-    predicted = get_comparison(chosen.key).predicted_run
+    predicted = get_comparison(selection.key).predicted_run
     if predicted is not None and not isinstance(predicted.graph_prediction, Missing):
         show_markup(
             format_element("h1", escape_html(f"Capture blockers in the trace of {predicted.name}"))
@@ -233,12 +254,12 @@ def show_undiagnosed(chosen: SelectedExperiment) -> None:
         for text in list_partial_bases(predicted.graph_prediction):
             show_markup(format_element("p", escape_html(f"Partial: {text}."), "sentence"))
         show_markup(format_blockers(predicted.graph_prediction))
-    show_markup(_format_missing_report(chosen))
+    show_markup(_format_missing_report(selection))
 
 
-def _format_missing_report(chosen: SelectedExperiment) -> str:
+def _format_missing_report(selection: SelectedExperiment) -> str:
     """Format how to create a report, for this workload or program if known."""
-    runs = chosen.experiment.runs
+    runs = selection.experiment.runs
     ranks = count_concurrent_ranks(runs)
     failed = [run for run in runs if run.manifest.failures]
     if failed:

@@ -75,7 +75,7 @@ def _format_card(
     kind: str,
     badge: str,
     sentence: str,
-    place: CodeLocation | None,
+    location: CodeLocation | None,
     facts: Iterable[tuple[str, str]],
     extra: str = "",
 ) -> str:
@@ -90,7 +90,7 @@ def _format_card(
         for name, value in facts
     )
     details = format_element("p", escape_html(sentence))
-    details += format_code(place) if place else ""
+    details += format_code(location) if location else ""
     details += format_element("dl", cells) + extra
     advice = format_element("h4", "Fix") + format_element("p", escape_html(CAUSE_ADVICE[cause]))
     body = format_element("div", details, "found") + format_element("div", advice, "advice")
@@ -102,9 +102,14 @@ def _format_card(
 def _format_stop(fault: StopFault) -> str:
     stop = fault.stop
     suspect = stop.suspects[0] if stop.suspects else None
-    place = suspect.location if suspect else None
+    suspect_location = suspect.location if suspect else None
     return _format_card(
-        fault.cause, "illegal", stop.kind, format_stop(fault), place, list_fault_facts(fault)
+        fault.cause,
+        "illegal",
+        stop.kind,
+        format_stop(fault),
+        suspect_location,
+        list_fault_facts(fault),
     )
 
 
@@ -142,13 +147,13 @@ def _format_elements(elements: WrongElements) -> str:
 
 def _format_memory(fault: MemoryFault) -> str:
     memory = fault.memory
-    place = memory.free_location or (memory.node.location if memory.node else None)
+    location = memory.free_location or (memory.node.location if memory.node else None)
     return _format_card(
         fault.cause,
         "silent",
         memory.fate,
         format_memory_fault(fault),
-        place,
+        location,
         list_fault_facts(fault),
     )
 

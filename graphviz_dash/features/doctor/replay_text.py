@@ -65,12 +65,12 @@ def _print_wrong(wrong: WrongOperator) -> None:
     _print(f"   fix: {CAUSE_ADVICE[wrong.cause]}")
 
 
-def _print_place(place: CodeLocation | None) -> None:
-    if place is None:
+def _print_place(location: CodeLocation | None) -> None:
+    if location is None:
         return
-    _print(f"   {place.text}" + (f" in {place.function}" if place.function else ""))
-    for number, line in enumerate(place.lines, place.first_line):
-        mark = ">" if number == place.line else " "
+    _print(f"   {location.text}" + (f" in {location.function}" if location.function else ""))
+    for number, line in enumerate(location.lines, location.first_line):
+        mark = ">" if number == location.line else " "
         _print(f"   {mark} {number:>5}  {line}".rstrip())
 
 

@@ -72,7 +72,7 @@ def _describe_machine() -> list[tuple[str, str]]:
 def _list_gpus() -> list[tuple[str, str]]:
     """List the GPUs that nvidia-smi reports, one row each."""
     try:
-        answer = subprocess.run(
+        result = subprocess.run(
             ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader"],
             capture_output=True,
             text=True,
@@ -83,7 +83,7 @@ def _list_gpus() -> list[tuple[str, str]]:
         missing = isinstance(error, OSError)
         return [("GPU", f"none (nvidia-smi {'is not installed' if missing else 'failed'})")]
     rows = []
-    for number, line in enumerate(answer.stdout.splitlines()):
+    for number, line in enumerate(result.stdout.splitlines()):
         rows.append((f"GPU {number}", f"{line.strip()} (name, driver, memory, compute capability)"))
     return rows or [("GPU", "none")]
 

@@ -341,9 +341,9 @@ def _compare_run(
             missing.append(GateFailure(run.name, f"{title} is missing: {reason}"))
         elif metric not in (*TIME_METRICS, *TRACED_METRICS):
             largest = max(before.counts[metric] for before in earlier_runs)
-            own_limit = max(limit, STARTUP_TIME_LIMIT) if metric == "startup_time" else limit
+            run_limit = max(limit, STARTUP_TIME_LIMIT) if metric == "startup_time" else limit
             gated_metric, current = get_gated_metric(metric), run.counts[metric]
-            compared.append(compare_count(run.name, gated_metric, largest, current, own_limit))
+            compared.append(compare_count(run.name, gated_metric, largest, current, run_limit))
         else:
             slowest = max(
                 (_build_series(before, metric) for before in earlier_runs),

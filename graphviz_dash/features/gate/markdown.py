@@ -129,14 +129,14 @@ def sort_by_verdict(figures: Iterable[MetricChange]) -> list[MetricChange]:
 
 def format_code_span(text: object, *, cell: bool = False) -> str:
     """Format any text as a Markdown code span; ``cell`` escapes bars for use in a table."""
-    shown = escape_control_characters(str(text)).strip() or "(empty)"
-    if len(shown) > _MAX_CHARS:
-        shown = f"{shown[: _MAX_CHARS - 1]}…"
+    display_name = escape_control_characters(str(text)).strip() or "(empty)"
+    if len(display_name) > _MAX_CHARS:
+        display_name = f"{display_name[: _MAX_CHARS - 1]}…"
     # A fence one longer than the longest run of backticks inside.
-    runs = re.findall(r"`+", shown)
+    runs = re.findall(r"`+", display_name)
     fence = "`" * (max(map(len, runs), default=0) + 1)
     pad = " " if runs else ""
-    return f"{fence}{pad}{shown}{pad}{fence}".replace("|", r"\|" if cell else "|")
+    return f"{fence}{pad}{display_name}{pad}{fence}".replace("|", r"\|" if cell else "|")
 
 
 def _generate_table(result: GateResult) -> Iterator[str]:

@@ -13,7 +13,7 @@ from graphviz_dash.units import format_count, format_ns, format_percent, plurali
 def describe_concurrency(concurrency: Concurrency) -> tuple[str, ...]:
     """Describe the concurrency of a measured graph."""
     measured, needless = concurrency.measured, concurrency.redundant
-    shown = int((measured.p50 != UNTRACED).sum())
+    traced_count = int((measured.p50 != UNTRACED).sum())
     path = measured.path.length
     duration = (
         f"A replay lasts {format_ns(measured.span_ns)} from its first start to its last end "
@@ -23,8 +23,8 @@ def describe_concurrency(concurrency: Concurrency) -> tuple[str, ...]:
         return (f"The graph has one node and no dependencies. {duration}",)
     return (
         f"The critical path lasts {format_ns(path)}, over {format_count(len(measured.path.nodes))} "
-        f"of {pluralize(shown, 'node')} in the trace. With these kernels and dependencies, the "
-        f"graph cannot be faster on any number of streams. {duration}",
+        f"of {pluralize(traced_count, 'node')} in the trace. With these kernels and dependencies, "
+        f"the graph cannot be faster on any number of streams. {duration}",
         _describe_streams(measured),
         _describe_gaps(measured),
         _describe_edges(measured, needless),

@@ -64,14 +64,14 @@ def summarize_graph_diff(diff: GraphDiff) -> str:
 
 
 def _count_changes(noun: str, counts: dict[Change, int]) -> str:
-    shown = [
+    changes = [
         f"{format_count(count)} {change.value}"
         for change, count in counts.items()
         if count and change is not Change.SAME
     ]
-    if not shown:
+    if not changes:
         return ""
-    first, *others = shown
+    first, *others = changes
     number, _, verb = first.partition(" ")
     plural = "" if number == "1" else "s"
     return ", ".join([f"{number} {noun}{plural} {verb}", *others])
@@ -81,8 +81,8 @@ def describe_update_prediction(prediction: UpdatePrediction) -> str:
     """Predict the result of cudaGraphExecUpdate from its documented rules."""
     violation = prediction.violation
     if violation is not None:
-        where = "" if violation.node is None else f" at node {violation.node} of {violation.graph}"
-        return f"refused, {violation.result.value}{where}: {violation.reason}"
+        suffix = "" if violation.node is None else f" at node {violation.node} of {violation.graph}"
+        return f"refused, {violation.result.value}{suffix}: {violation.reason}"
     if prediction.unknown:
         return f"accepted, unless: {'; '.join(prediction.unknown)}"
     return "accepted"
@@ -108,19 +108,23 @@ def describe_device_launch(check: DeviceLaunch) -> str:
             first, more = check.violations[0], len(check.violations) - 1
         case DeviceLaunchVerdict.UNKNOWN:
             first, more = check.unknown[0], len(check.unknown) - 1
-    where = f"{first.graph}" if first.node is None else f"node {first.node} of {first.graph}"
+    suffix = f"{first.graph}" if first.node is None else f"node {first.node} of {first.graph}"
     others = f", and {format_count(more)} more" if more else ""
-    return f"{check.verdict.value}, {where}: {format_finding(first)}{others}"
+    return f"{check.verdict.value}, {suffix}: {format_finding(first)}{others}"
 
 
-def format_device_launch_result(answer: DriverResult) -> str:
+def format_device_launch_result(driver_result: DriverResult) -> str:
     """Format the driver's result for instantiation with device launch."""
-    return "yes" if answer.result == "SUCCESS" else f"no, {_format_result(answer)}"
+    return "yes" if driver_result.result == "SUCCESS" else f"no, {_format_result(driver_result)}"
 
 
-def _format_result(answer: DriverResult) -> str:
-    node = "" if answer.node is None else f" at node {answer.node} of {answer.graph}"
-    return f"{answer.result}{node}"
+def _format_result(driver_result: DriverResult) -> str:
+    node = (
+        ""
+        if driver_result.node is None
+        else f" at node {driver_result.node} of {driver_result.graph}"
+    )
+    return f"{driver_result.result}{node}"
 
 
 def format_node_changes(node: NodeDiff) -> str:
@@ -139,8 +143,8 @@ def describe_order_effect(effect: OrderEffect) -> str:
     )
     if effect.hidden_copy_shares is None:
         return f"{text}."
-    least, most = (format_percent(share) for share in effect.hidden_copy_shares)
-    return f"{text}, with {least} and {most} of the copy time hidden behind kernels (traced)."
+    least, maximum = (format_percent(share) for share in effect.hidden_copy_shares)
+    return f"{text}, with {least} and {maximum} of the copy time hidden behind kernels (traced)."
 
 
 def explain_missing_graphs(runs: Iterable[Run]) -> list[str]:

@@ -26,7 +26,7 @@ _SHAPES = {
 }
 
 
-def export_dot(whole: ExpandedGraph, title: str, file: Path) -> None:
+def export_dot(full_graph: ExpandedGraph, title: str, file: Path) -> None:
     """Write a graph and its nested graphs as DOT.
 
     Node labels hold name, operator and median time; tooltips hold the full name, module and source.
@@ -38,24 +38,24 @@ def export_dot(whole: ExpandedGraph, title: str, file: Path) -> None:
         InputError: the file cannot be written.
     """
     with replace_file(file) as target:
-        target.write(format_dot(whole, title))
+        target.write(format_dot(full_graph, title))
 
 
-def format_dot(whole: ExpandedGraph, title: str) -> bytes:
+def format_dot(full_graph: ExpandedGraph, title: str) -> bytes:
     """Return the content written by ``export_dot``."""
-    return b"".join(line.encode() + b"\n" for line in _generate_lines(whole, title))
+    return b"".join(line.encode() + b"\n" for line in _generate_lines(full_graph, title))
 
 
-def _generate_lines(whole: ExpandedGraph, title: str) -> Iterator[str]:
+def _generate_lines(full_graph: ExpandedGraph, title: str) -> Iterator[str]:
     yield f"digraph {quote_dot(title)} {{"
     yield '  node [fontname="Helvetica", fontsize=10, shape=ellipse];'
-    if whole.bodies:
+    if full_graph.bodies:
         yield '  compound=true; graph [fontname="Helvetica", fontsize=10];'
-    yield from _generate_nodes(whole, whole.root_nodes, "  ")
-    for edge in whole.table.graph.edges:
+    yield from _generate_nodes(full_graph, full_graph.root_nodes, "  ")
+    for edge in full_graph.table.graph.edges:
         style = _format_edge_attributes(edge)
         yield f"  n{edge.source} -> n{edge.target}{f' [{style}]' if style else ''};"
-    for holder, bodies in whole.bodies.items():
+    for holder, bodies in full_graph.bodies.items():
         for body in bodies:
             if body.nodes:
                 attributes = f"style=dotted, lhead={_format_cluster_name(body)}"
@@ -64,16 +64,16 @@ def _generate_lines(whole: ExpandedGraph, title: str) -> Iterator[str]:
 
 
 def _generate_nodes(
-    whole: ExpandedGraph, row_indices: tuple[int, ...], indent: str
+    full_graph: ExpandedGraph, row_indices: tuple[int, ...], indent: str
 ) -> Iterator[str]:
     for row_index in row_indices:
-        row, index = whole.table.rows[row_index], whole.owners[row_index][1]
+        row, index = full_graph.table.rows[row_index], full_graph.owners[row_index][1]
         yield f"{indent}n{row_index} [{_format_node_attributes(row, index)}];"
-        for body in whole.bodies.get(row_index, ()):
+        for body in full_graph.bodies.get(row_index, ()):
             yield f"{indent}subgraph {_format_cluster_name(body)} {{"
             label = quote_dot(f"{row.node.label}: {body.title} ({body.graph})")
             yield f"{indent}  style=dashed; label={label};"
-            yield from _generate_nodes(whole, body.nodes, indent + "  ")
+            yield from _generate_nodes(full_graph, body.nodes, indent + "  ")
             yield f"{indent}}}"
 
 

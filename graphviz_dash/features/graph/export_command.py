@@ -59,16 +59,16 @@ def dot(run: Path, file: Path, graph_id: str | None, by_data: bool) -> None:
 def nodes(run: Path, file: Path, graph_id: str | None) -> None:
     """Write the nodes of a captured graph of a RUN and of its nested graphs as .csv or .parquet."""
     loaded = open_run(run)
-    whole = _build_whole_graph(loaded, graph_id)
-    graph = next(captured for captured in loaded.graphs if captured.id == whole.table.graph.id)
+    full_graph = _build_whole_graph(loaded, graph_id)
+    graph = next(captured for captured in loaded.graphs if captured.id == full_graph.table.graph.id)
     measured = measure_graph(graph, loaded.graphs, find_timing_replays(loaded))
-    summary = write_table(build_node_frame(whole, measured), file)
+    summary = write_table(build_node_frame(full_graph, measured), file)
     print_file(file, f"{summary.rows:,} nodes, {len(summary.columns)} columns")
 
 
-def _select_data_dependencies(run: Run, whole: ExpandedGraph) -> ExpandedGraph:
+def _select_data_dependencies(run: Run, full_graph: ExpandedGraph) -> ExpandedGraph:
     """Return the graph with only its data dependencies."""
-    graph_id = whole.table.graph.id
+    graph_id = full_graph.table.graph.id
     tables = list(build_tables(run).values())
     concurrency = analyze_run(run, tables)[graph_id]
     prediction = predict_run_parallel(
@@ -79,7 +79,7 @@ def _select_data_dependencies(run: Run, whole: ExpandedGraph) -> ExpandedGraph:
         raise InputError(run.path, concurrency.reason, expected)
     if isinstance(prediction, Missing):
         raise InputError(run.path, prediction.reason, expected)
-    data = build_data_graph(whole, concurrency.measured, prediction.work)
+    data = build_data_graph(full_graph, concurrency.measured, prediction.work)
     if data is None:
         raise InputError(
             run.path, f"{graph_id} contains other graphs", "a graph without nested graphs"

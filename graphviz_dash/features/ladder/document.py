@@ -197,7 +197,7 @@ def build_ladder_document(
 
     ``traffic`` is the file that the requests come from, or None for the program's own requests.
     """
-    chosen = drop_missing(advice)
+    recommendation = drop_missing(advice)
     return build(
         LadderDocument,
         family,
@@ -222,8 +222,10 @@ def build_ladder_document(
         real_sizes=dict(family.real_sizes),
         losses=drop_missing(family.losses) or [],
         traffic=traffic,
-        advice=chosen and _build_advice(chosen),
-        options=[] if chosen is None else list_size_options(report, family, chosen.smallest.sizes),
+        advice=recommendation and _build_advice(recommendation),
+        options=[]
+        if recommendation is None
+        else list_size_options(report, family, recommendation.smallest.sizes),
         coverage=coverage and _build_coverage(report, family, coverage),
         reason=get_reason(advice),
     )

@@ -221,7 +221,7 @@ def describe_real_sizes(family: FamilyReport) -> str:
     if not family.real_sizes:
         return ""
     steps = family.replays + family.fallbacks
-    known_steps = sum(count for _, count in family.real_sizes)
+    recorded_steps = sum(count for _, count in family.real_sizes)
     if len(family.real_sizes) == 1:
         sources = SIZE_SOURCES[family.real_sizes[0][0]]
     else:
@@ -231,8 +231,8 @@ def describe_real_sizes(family: FamilyReport) -> str:
         )
     scope = (
         "every step"
-        if known_steps == steps
-        else f"{format_count(known_steps)} of {pluralize(steps, 'step')}"
+        if recorded_steps == steps
+        else f"{format_count(recorded_steps)} of {pluralize(steps, 'step')}"
     )
     return f"Real sizes are known for {scope}: {sources}."
 

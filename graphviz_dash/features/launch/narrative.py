@@ -236,15 +236,17 @@ def _list_names(names: Collection[str]) -> str:
 
 def summarize_verdicts(graphs: Sequence[ProgramGraph]) -> str:
     """Compare launches of one or more graphs with expectations, in one sentence."""
-    known = [(graph, graph.verdict) for graph in graphs if not isinstance(graph.verdict, Missing)]
+    verdicts = [
+        (graph, graph.verdict) for graph in graphs if not isinstance(graph.verdict, Missing)
+    ]
     missing = [graph.verdict.reason for graph in graphs if isinstance(graph.verdict, Missing)]
     reasons = "; ".join(dict.fromkeys(missing))
-    if not known:
+    if not verdicts:
         return f"No expected launch cost for comparison: {reasons}."
     parts = []
     for verdict in Verdict:
         matching = [
-            (graph, verdict_of) for graph, verdict_of in known if verdict_of.verdict is verdict
+            (graph, verdict_of) for graph, verdict_of in verdicts if verdict_of.verdict is verdict
         ]
         if matching:
             names = _list_names(
@@ -260,22 +262,22 @@ def summarize_verdicts(graphs: Sequence[ProgramGraph]) -> str:
     return f"{lead}{'; '.join(parts)}."
 
 
-def format_launch_verdict(own: ProgramGraph, *, with_reason: bool = True) -> str:
+def format_launch_verdict(program_graph: ProgramGraph, *, with_reason: bool = True) -> str:
     """Compare a graph's repeat launch with the prediction. Omits the reason for a missing verdict
     unless ``why``."""
-    verdict = own.verdict
+    verdict = program_graph.verdict
     if isinstance(verdict, Missing):
         reason = f": {verdict.reason}" if with_reason else ""
         return f"No expected cost for comparison{reason}."
-    usual = verdict.reference_ratios
+    typical = verdict.reference_ratios
     return (
         f"Expected: {format_ns(verdict.predicted_ns)} (95%: "
         f"{format_interval(verdict.predicted_interval)}), the "
         f"sum of costs that synthetic graphs of {verdict.reference} had for the same numbers of "
         f"nodes, roots and node kinds. It is {verdict.verdict.value}: "
         f"{_format_ratio_range(verdict)} of that; "
-        f"the recording's own graphs range from {format_ratio(usual.low)} to "
-        f"{format_ratio(usual.high or usual.low)}."
+        f"the recording's own graphs range from {format_ratio(typical.low)} to "
+        f"{format_ratio(typical.high or typical.low)}."
     )
 
 
@@ -285,21 +287,21 @@ def _format_ratio_range(verdict: LaunchVerdict) -> str:
     return f"{format_ratio(verdict.ratio)} ({ends})"
 
 
-def describe_own_graphs(graphs: Sequence[ProgramGraph], most: int) -> list[str]:
-    """Describe launches of ``graphs``, and the ``most`` largest in detail. Reasons appear once."""
-    largest = sorted(graphs, key=lambda graph: graph.nodes, reverse=True)[:most]
+def describe_own_graphs(graphs: Sequence[ProgramGraph], limit: int) -> list[str]:
+    """Describe launches of ``graphs``, and the ``limit`` largest in detail. Reasons appear once."""
+    largest = sorted(graphs, key=lambda graph: graph.nodes, reverse=True)[:limit]
     return [
         summarize_verdicts(graphs),
         *(describe_own_graph(graph, with_reason=False) for graph in largest),
     ]
 
 
-def describe_own_graph(own: ProgramGraph, *, with_reason: bool = True) -> str:
+def describe_own_graph(program_graph: ProgramGraph, *, with_reason: bool = True) -> str:
     """Describe a graph and compare its launch with a chain of its size. ``why`` adds the reason for
     a missing verdict."""
-    intro = f"{own.name} of {own.run}: {pluralize(own.nodes, 'node')}"
-    if own.shape is not None:
-        shape = own.shape
+    intro = f"{program_graph.name} of {program_graph.run}: {pluralize(program_graph.nodes, 'node')}"
+    if program_graph.shape is not None:
+        shape = program_graph.shape
         if shape.is_line:
             intro += ", one linear chain"
         else:
@@ -309,22 +311,23 @@ def describe_own_graph(own: ProgramGraph, *, with_reason: bool = True) -> str:
                 "most "
                 f"{format_count(shape.width)} side by side"
             )
-    launch = own.timings.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
+    launch = program_graph.timings.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
     if launch is None:
-        untimed = own.absent[LaunchMeasure.REPEAT_LAUNCH_CPU]
+        untimed = program_graph.absent[LaunchMeasure.REPEAT_LAUNCH_CPU]
         return f"{intro}. Its repeat launch was not timed separately: {untimed}."
     text = f"{intro}. A repeat launch uses {format_ns(launch.summary.median)} of CPU time"
-    if isinstance(own.chain_times, Missing):
+    if isinstance(program_graph.chain_times, Missing):
         is_repeated = (
-            isinstance(own.verdict, Missing) and own.verdict.reason == own.chain_times.reason
+            isinstance(program_graph.verdict, Missing)
+            and program_graph.verdict.reason == program_graph.chain_times.reason
         )
-        reason = "" if is_repeated and not with_reason else f": {own.chain_times.reason}"
+        reason = "" if is_repeated and not with_reason else f": {program_graph.chain_times.reason}"
         return f"{text}; the time of a chain of its size is unknown{reason}."
-    chain = own.chain
+    chain = program_graph.chain
     if chain is None:
         return f"{text}."
     beyond = "" if chain.is_in_range else ", extrapolated beyond the measured sizes"
-    roots_count = 0 if own.shape is None else own.shape.roots
+    roots_count = 0 if program_graph.shape is None else program_graph.shape.roots
     with_roots = (
         f"; with {format_count(roots_count)} roots it would use {format_ns(chain.with_roots)}"
         if chain.with_roots is not None and roots_count > 1
@@ -333,5 +336,5 @@ def describe_own_graph(own: ProgramGraph, *, with_reason: bool = True) -> str:
     return (
         f"{text}, {format_ratio(chain.ratio)} the time of a linear chain of equally many empty "
         f"kernels ({format_ns(chain.ns)}{beyond}){with_roots}. "
-        f"{format_launch_verdict(own, with_reason=with_reason)}"
+        f"{format_launch_verdict(program_graph, with_reason=with_reason)}"
     )

@@ -50,8 +50,8 @@ MEASURE_TITLES: Final = {
 
 def describe_observer_effect(effect: ObserverEffect) -> str:
     """Describe the unobserved step time and the slowdown under each observer."""
-    alone = effect.get_row(Observer.NONE)
-    if alone is None or StepMeasure.STEP not in alone.effects:
+    unobserved = effect.get_row(Observer.NONE)
+    if unobserved is None or StepMeasure.STEP not in unobserved.effects:
         return f"{effect.run} was not timed with nothing attached."
     action = "launch" if effect.launches_graphs else "issue"
     slowdowns = [
@@ -63,8 +63,8 @@ def describe_observer_effect(effect: ObserverEffect) -> str:
     ]
     summary = (
         f"With nothing attached, a step of {effect.run} takes "
-        f"{format_ns(alone.effects[StepMeasure.STEP].value)}, "
-        f"{format_ns(alone.effects[StepMeasure.LAUNCH].value)} of them to {action} it."
+        f"{format_ns(unobserved.effects[StepMeasure.STEP].value)}, "
+        f"{format_ns(unobserved.effects[StepMeasure.LAUNCH].value)} of them to {action} it."
     )
     if not slowdowns:
         return summary

@@ -64,7 +64,9 @@ def _show_memory(selection: SelectedExperiment, report: LedgerReport) -> None:
     show_markup(format_element("p", sentence, "sentence"))
     st.caption(escape_markdown(describe_process(report.process)))
     chart = get_figure(
-        selection.key, ("ledger-memory", report.run), lambda seen: draw_memory_ledger(memory, seen)
+        selection.key,
+        ("ledger-memory", report.run),
+        lambda theme: draw_memory_ledger(memory, theme),
     )
     if chart is not None:
         draw_figure(chart, "ledger-memory")
@@ -159,7 +161,7 @@ def _show_startup(selection: SelectedExperiment, report: LedgerReport) -> None:
     st.header("Start-up", anchor=False)
     show_markup(format_element("p", escape_html(describe_startup(startup)), "sentence"))
     chart = get_figure(
-        selection.key, ("ledger-startup", report.run), lambda seen: draw_startup(startup, seen)
+        selection.key, ("ledger-startup", report.run), lambda theme: draw_startup(startup, theme)
     )
     if chart is not None:
         draw_figure(chart, "ledger-startup")

@@ -6,7 +6,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from graphviz_dash.analysis.memory.allocator import AllocatorState, list_allocator_states
+from graphviz_dash.analysis.memory.allocator import (
+    AllocatorState,
+    CapturedPools,
+    list_allocator_states,
+    sum_captured_pools,
+)
 from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.guidance.gaps import build_memory_command
@@ -80,8 +85,16 @@ def describe_memory_cost(comparison: MemoryComparison, run_name: str | None = No
     """
     reports, differences = comparison.reports, comparison.differences
     if not reports:
-        states = list_allocator_states(run.run for run in comparison.runs.values())
-        return " ".join(map(describe_allocator, states)) or "No run has a memory pass"
+        runs = [run.run for run in comparison.runs.values()]
+        sentences = [
+            *map(describe_allocator, list_allocator_states(runs)),
+            *(
+                _describe_captured_pools(run.name, pools)
+                for run in runs
+                if run.memory is None and (pools := sum_captured_pools(run)) is not None
+            ),
+        ]
+        return " ".join(sentences) or "No run has a memory pass"
     if run_name is not None:
         differences = tuple(change for change in differences if change.run == run_name)
         reports = (comparison[run_name],)
@@ -126,6 +139,15 @@ def describe_snapshot(use: MemoryUse) -> str:
         blocks = pluralize(sum(share.blocks for share in live.pools), "live block")
         text = f"{format_bytes(size)} in {blocks}"
     return f"{text} of {format_bytes(use.reserved_bytes)} reserved, at the time of the snapshot."
+
+
+def _describe_captured_pools(run: str, pools: CapturedPools) -> str:
+    """Describe the pools of a recorded program whose memory at exit is unknown."""
+    return (
+        f"{escape_control_characters(run)} grew {pluralize(pools.pools, 'private pool')} by "
+        f"{format_bytes(pools.growth_bytes)} when it captured {pluralize(pools.graphs, 'graph')}; "
+        "its memory at exit is unknown."
+    )
 
 
 def describe_allocator(use: AllocatorState) -> str:

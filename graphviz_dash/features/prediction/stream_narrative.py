@@ -229,10 +229,10 @@ _PLAN_REASONS: Final = {
 
 def describe_plan(name: str, plan: ParallelPlan) -> tuple[str, ...]:
     """Describe the result of the plan of run ``name``, its cost and its check."""
-    chosen = select_attempt(plan)
-    line_ns = (chosen and chosen.serial_ns) or compute_attempt_ns(plan.serial)
-    plan_ns = None if chosen is None else compute_attempt_ns(chosen)
-    if plan.verdict is not Verdict.FASTER or chosen is None or not line_ns or not plan_ns:
+    attempt = select_attempt(plan)
+    line_ns = (attempt and attempt.serial_ns) or compute_attempt_ns(plan.serial)
+    plan_ns = None if attempt is None else compute_attempt_ns(attempt)
+    if plan.verdict is not Verdict.FASTER or attempt is None or not line_ns or not plan_ns:
         reason = _PLAN_REASONS.get(plan.verdict, "no plan was timed")
         limit = ""
         if plan.verdict is Verdict.MEMORY and plan.memory_limit_bytes is not None:
@@ -245,32 +245,32 @@ def describe_plan(name: str, plan: ParallelPlan) -> tuple[str, ...]:
             _describe_check(plan.check),
         )
     memory = ""
-    if chosen.memory_bytes is not None and plan.serial.memory_bytes is not None:
+    if attempt.memory_bytes is not None and plan.serial.memory_bytes is not None:
         memory = (
-            f" Its capture uses {format_bytes(chosen.memory_bytes)} of memory, the single stream "
+            f" Its capture uses {format_bytes(attempt.memory_bytes)} of memory, the single stream "
             f"{format_bytes(plan.serial.memory_bytes)}."
         )
-    error = chosen.predicted_ns / plan_ns - 1
+    error = attempt.predicted_ns / plan_ns - 1
     return (
-        f"{escape_control_characters(name)}: on {pluralize(chosen.streams, 'stream')} a replay "
+        f"{escape_control_characters(name)}: on {pluralize(attempt.streams, 'stream')} a replay "
         "takes "
         f"{format_ns(round(plan_ns))} instead of {format_ns(round(line_ns))} on one: "
-        f"{format_ratio(line_ns / plan_ns)} as fast; prediction {format_ns(chosen.predicted_ns)} "
-        f"(error {error:+.1%}).{memory}{_describe_workspace(plan, chosen)}",
+        f"{format_ratio(line_ns / plan_ns)} as fast; prediction {format_ns(attempt.predicted_ns)} "
+        f"(error {error:+.1%}).{memory}{_describe_workspace(plan, attempt)}",
         *_describe_bounds(plan),
         *_describe_larger_plans(plan),
         _describe_check(plan.check),
     )
 
 
-def _describe_workspace(plan: ParallelPlan, chosen: Attempt) -> str:
+def _describe_workspace(plan: ParallelPlan, attempt: Attempt) -> str:
     """Describe the workspace of its streams if it is smaller than cuBLAS's setting."""
-    if plan.workspace_bytes is None or not chosen.wide_streams:
+    if plan.workspace_bytes is None or not attempt.wide_streams:
         return ""
-    if chosen.wide_streams == chosen.streams:
+    if attempt.wide_streams == attempt.streams:
         subject = "Each of its streams has"
     else:
-        subject = f"{format_count(chosen.wide_streams)} of its streams have"
+        subject = f"{format_count(attempt.wide_streams)} of its streams have"
     return (
         f" {subject} {format_bytes(plan.workspace_bytes)} of cuBLAS workspace, which is all that "
         "its kernels write."

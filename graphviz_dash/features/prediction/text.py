@@ -174,11 +174,11 @@ def _print_parts(prediction: Prediction, limit: int) -> None:
         click.echo(f"  Not available: {prediction.modules.reason}")
         return
     modules = prediction.modules.modules
-    shown = modules[:limit]
-    print_heading(f"Single modules, {len(shown)} of {len(modules)}, by {prediction.modules.source}")
+    rows = modules[:limit]
+    print_heading(f"Single modules, {len(rows)} of {len(modules)}, by {prediction.modules.source}")
     headings = ("module", "kernels", "eager time", "GPU busy", "graphs", "graphed", "saved")
     table = create_table(*headings, right=range(1, 7))
-    for module in shown:
+    for module in rows:
         table.add_row(
             build_cell(module.name or "(no module)"),
             build_cell(format_count(module.kernels)),
@@ -187,7 +187,7 @@ def _print_parts(prediction: Prediction, limit: int) -> None:
             *(build_cell(format_ns(value)) for value in (module.graphed_ns, module.saving_ns)),
         )
     print_table(table)
-    for module in shown:
+    for module in rows:
         if module.blockers:
             click.echo(
                 escape_control_characters(

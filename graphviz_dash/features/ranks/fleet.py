@@ -217,8 +217,8 @@ def summarise_rank(
     complete = select_complete_steps(trace, traced_steps, integrity)
     # Without GPU records, times and kernels are unknown, not zero.
     missing = find_missing_gpu_work(trace) or integrity.explain(Claim.BUSY)
-    is_known = find_missing_gpu_work(trace) is None and not isinstance(complete, Missing)
-    gpu_steps = () if isinstance(complete, Missing) or not is_known else complete
+    is_measured = find_missing_gpu_work(trace) is None and not isinstance(complete, Missing)
+    gpu_steps = () if isinstance(complete, Missing) or not is_measured else complete
     timed_steps = gpu_steps if missing is None else ()
     for step in timed_steps:
         step_rows = step.gpu_rows
@@ -228,7 +228,8 @@ def summarise_rank(
         exposed.append(step.busy_ns - busy)
     selection = select_launched_steps(traced_steps, integrity)
     launched_steps = () if isinstance(selection, Missing) else selection
-    is_launch_known = is_known and integrity.supports(Claim.LAUNCH_BOUND)
+    lasting_steps = traced_steps if integrity.has_step_times else ()
+    is_launch_known = is_measured and integrity.supports(Claim.LAUNCH_BOUND)
     names = trace.info.device_names
     rows.append(
         {
@@ -242,8 +243,8 @@ def summarise_rank(
             "events": trace.info.events,
             "steps": len(traced_steps),
             "marked": bool(traced_steps) and traced_steps[0].method is not StepMethod.WHOLE,
-            "step_ns": _compute_median([step.duration_ns for step in traced_steps]),
-            "step_p95_ns": _compute_p95([step.duration_ns for step in traced_steps]),
+            "step_ns": _compute_median([step.duration_ns for step in lasting_steps]),
+            "step_p95_ns": _compute_p95([step.duration_ns for step in lasting_steps]),
             "busy_ns": _compute_median([step.busy_ns for step in timed_steps]),
             "compute_ns": _compute_median(compute),
             "communication_ns": _compute_median(exposed),
@@ -319,12 +320,12 @@ def _hash_rows(trace: Trace) -> np.ndarray[Any, np.dtype[np.uint64]]:
     names, name_texts = encode(gpu["name"])
     shapes = [get_column(gpu, dimension) for dimension in _SHAPE_COLUMNS]
     table = np.stack([kinds.astype(np.int64), names.astype(np.int64), *shapes], axis=1)
-    distinct, which = np.unique(table, axis=0, return_inverse=True)
+    distinct, inverse = np.unique(table, axis=0, return_inverse=True)
     numbers = [
         hashlib.sha256(repr((kind_names[kind], name_texts[name], shape)).encode()).digest()[:8]
         for kind, name, *shape in distinct.tolist()
     ]
-    return np.frombuffer(b"".join(numbers), dtype="<u8")[which.reshape(-1)]
+    return np.frombuffer(b"".join(numbers), dtype="<u8")[inverse.reshape(-1)]
 
 
 _SHAPE_COLUMNS: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "bytes")
@@ -391,7 +392,7 @@ def _analyse_group(
         incomplete=pl.col("incomplete").sum(),
         without=(pl.col("busy_ns").is_null() & (pl.col("steps") > 0)).sum(),
     ).collect().row(0, named=True)  # fmt: skip
-    odd, count = _find_divergent_graphs(ranks, graphs)
+    divergent, count = _find_divergent_graphs(ranks, graphs)
     can_compare = overall["named"] == overall["count"] > 1
     bound = tuple(overall[key] for key in ("least", "half", "most", "worst"))
     is_timed = len(bound) == 4 and None not in bound
@@ -404,7 +405,7 @@ def _analyse_group(
         slow=_find_slow_ranks(ranks, kernels) if can_compare else (),
         straggler=_find_straggler(ranks) if can_compare else None,
         graph_count=count,
-        divergent=odd if can_compare else (),
+        divergent=divergent if can_compare else (),
         launch_bound=(bound[0], bound[1], bound[2], bound[3]) if is_timed else None,
         launch_bound_worst=overall["worst_name"] if is_timed else None,
         ranks_without_steps=overall["unmarked"] or 0,
@@ -438,10 +439,10 @@ def _find_slow_ranks(ranks: pl.LazyFrame, kernels: pl.LazyFrame) -> tuple[SlowRa
     kernels = kernels.filter(
         pl.col("kernel").is_in([name for name in names if get_collective_kind(name) is None])
     )
-    usual = kernels.group_by("kernel").agg(usual=pl.col("total_ns").median())
+    typical = kernels.group_by("kernel").agg(usual=pl.col("total_ns").median())
     excess = (
         kernels.join(slow.select("name"), on="name", how="semi")
-        .join(usual, on="kernel", how="left")
+        .join(typical, on="kernel", how="left")
         .with_columns(more=pl.col("total_ns") - pl.col("usual"))
         .sort("more", "kernel", descending=[True, False])
         .group_by("name")
@@ -493,10 +494,10 @@ def _find_divergent_graphs(
         .sort("count", "graph")
         .collect()
     )
-    odd = counted.filter(pl.col("count") < pl.col("all"))
-    all_names = set(ranks.select("name").collect()["name"].to_list()) if odd.height else set()
+    divergent = counted.filter(pl.col("count") < pl.col("all"))
+    all_names = set(ranks.select("name").collect()["name"].to_list()) if divergent.height else set()
     return tuple(
-        _build_divergent_graph(row, all_names) for row in odd.iter_rows(named=True)
+        _build_divergent_graph(row, all_names) for row in divergent.iter_rows(named=True)
     ), counted.height
 
 

@@ -60,16 +60,16 @@ def fleet_command(
         )
     if output is not None:
         write_fleet(fleet, output)
-    fleet_answers = compute_answers(fleet)
+    all_findings = compute_answers(fleet)
     if as_json:
         failures = [(failed.source, failed.reason) for failed in fleet.failed]
-        print_json("fleet", build_fleet_document(fleet_answers, failures))
+        print_json("fleet", build_fleet_document(all_findings, failures))
         _exit_if_unread(fleet)
         return
-    for index, answer in enumerate(fleet_answers):
+    for index, findings in enumerate(all_findings):
         if index:
             click.echo()
-        print_fleet_answer(answer)
+        print_fleet_answer(findings)
     for failed in fleet.failed[:_MAX_SHOWN]:
         reason = failed.reason
         if not reason.startswith(failed.source):
@@ -86,6 +86,6 @@ def _exit_if_unread(fleet: Fleet) -> None:
         raise click.exceptions.Exit(2)
 
 
-def _show_progress(done: int, of: int) -> None:
+def _show_progress(completed: int, of: int) -> None:
     if sys.stderr.isatty():
-        click.echo(f"\r{done:,} of {of:,} read", nl=done == of, err=True)
+        click.echo(f"\r{completed:,} of {of:,} read", nl=completed == of, err=True)

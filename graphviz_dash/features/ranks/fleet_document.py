@@ -91,19 +91,19 @@ def build_fleet_document(
 ) -> FleetDocument:
     """Build the results by mode, with the unreadable sources and their errors."""
     return FleetDocument(
-        modes=[_build_mode_document(answer) for answer in answers],
+        modes=[_build_mode_document(findings) for findings in answers],
         failed=[
             UnreadableSourceDocument(source=source, reason=reason) for source, reason in failures
         ],
     )
 
 
-def _build_mode_document(answer: FleetFindings) -> FleetModeDocument:
-    bound = answer.launch_bound
+def _build_mode_document(findings: FleetFindings) -> FleetModeDocument:
+    bound = findings.launch_bound
     shares = zip(("min", "median", "p95", "max"), bound or (), strict=False)
     return build(
         FleetModeDocument,
-        answer,
+        findings,
         launch_bound=bound
-        and build(LaunchBoundDocument, **dict(shares), worst_rank=answer.launch_bound_worst),
+        and build(LaunchBoundDocument, **dict(shares), worst_rank=findings.launch_bound_worst),
     )

@@ -71,7 +71,7 @@ def collect_fleet(
     locations: Sequence[Location],
     make: Callable[[], Any],
     limits: Limits = DEFAULT_LIMITS,
-    announce: Callable[[int, int], None] = lambda done, of: None,
+    announce: Callable[[int, int], None] = lambda completed, of: None,
 ) -> Fleet:
     """Summarise the traces and bundles at ``locations`` on the executors created by ``make``.
 
@@ -91,8 +91,10 @@ def collect_fleet(
         for location in locations
         if location.problem
     ]
-    for done, result in enumerate(run_all(_summarise_location, tasks, make, _build_failure), 1):
-        announce(done, len(tasks))
+    for completed, result in enumerate(
+        run_all(_summarise_location, tasks, make, _build_failure), 1
+    ):
+        announce(completed, len(tasks))
         if isinstance(result, RankSummary):
             for name in TABLES:
                 rows[name] += getattr(result, name)

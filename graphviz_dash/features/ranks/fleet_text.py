@@ -20,44 +20,44 @@ _MAX_SHOWN = 20
 _NAME_LENGTH = 60
 
 
-def print_fleet_answer(answer: FleetFindings) -> None:
+def print_fleet_answer(findings: FleetFindings) -> None:
     """Print the results for the ranks of one mode."""
-    subject = ", ".join(filter(None, (answer.mode, answer.job)))
-    is_full_trace = answer.ranks_without_steps == answer.ranks
+    subject = ", ".join(filter(None, (findings.mode, findings.job)))
+    is_full_trace = findings.ranks_without_steps == findings.ranks
     period = "trace" if is_full_trace else "step"
-    noun = "rank" if answer.can_compare else "trace"
+    noun = "rank" if findings.can_compare else "trace"
     click.echo(
         escape_control_characters(
-            f"{subject}{': ' if subject else ''}{pluralize(answer.ranks, noun)} read, "
-            f"{format_ns(answer.step_ns)} per {'trace' if is_full_trace else 'traced step'} "
+            f"{subject}{': ' if subject else ''}{pluralize(findings.ranks, noun)} read, "
+            f"{format_ns(findings.step_ns)} per {'trace' if is_full_trace else 'traced step'} "
             "(median)"
         )
     )
-    if answer.ranks_without_steps:
+    if findings.ranks_without_steps:
         click.echo(
-            f"  {pluralize(answer.ranks_without_steps, noun)}: the trace marks no steps, so the "
+            f"  {pluralize(findings.ranks_without_steps, noun)}: the trace marks no steps, so the "
             "full trace counts as one"
         )
-    if answer.incomplete_ranks:
+    if findings.incomplete_ranks:
         click.echo(
-            f"  {pluralize(answer.incomplete_ranks, noun)}: the trace is truncated or damaged and "
-            "was read partially"
+            f"  {pluralize(findings.incomplete_ranks, noun)}: the trace is truncated or damaged "
+            "and was read partially"
         )
-    if answer.ranks_without_gpu_work:
-        reasons = "; ".join(answer.gpu_work_reasons) or "the trace has no GPU work"
-        text = f"  {pluralize(answer.ranks_without_gpu_work, noun)}: unknown GPU work: {reasons}"
+    if findings.ranks_without_gpu_work:
+        reasons = "; ".join(findings.gpu_work_reasons) or "the trace has no GPU work"
+        text = f"  {pluralize(findings.ranks_without_gpu_work, noun)}: unknown GPU work: {reasons}"
         click.echo(escape_control_characters(text))
-    if answer.launch_bound is not None:
-        least, median, most, worst = map(format_percent, answer.launch_bound)
-        name = answer.launch_bound_worst
+    if findings.launch_bound is not None:
+        least, median, maximum, worst = map(format_percent, findings.launch_bound)
+        name = findings.launch_bound_worst
         click.echo(
             escape_control_characters(
-                f"  launch-bound: {median} of a {period} (median), {least} minimum, {most} "
+                f"  launch-bound: {median} of a {period} (median), {least} minimum, {maximum} "
                 f"at the 95th percentile, {worst} maximum ({name})"
             )
         )
-    if answer.straggler is not None:
-        awaited = answer.straggler
+    if findings.straggler is not None:
+        awaited = findings.straggler
         click.echo(
             escape_control_characters(
                 f"  other ranks wait for {awaited.name}: it communicates alone for "
@@ -65,12 +65,12 @@ def print_fleet_answer(answer: FleetFindings) -> None:
                 f"{format_ns(awaited.median_ns)}"
             )
         )
-    if answer.slow:
+    if findings.slow:
         print_heading("Slow ranks")
         table = create_table(
             "run", "rank", "exclusive work", "median", "mainly in", right=(1, 2, 3)
         )
-        for row in answer.slow[:_MAX_SHOWN]:
+        for row in findings.slow[:_MAX_SHOWN]:
             name = shorten(row.kernel or "", _NAME_LENGTH)
             more = f"{name} (+{format_ns(row.kernel_ns)})" if name else ""
             table.add_row(
@@ -81,28 +81,30 @@ def print_fleet_answer(answer: FleetFindings) -> None:
                 build_cell(more),
             )
         print_table(table)
-        print_more(len(answer.slow), _MAX_SHOWN)
-    elif answer.ranks > 1 and not answer.can_compare:
+        print_more(len(findings.slow), _MAX_SHOWN)
+    elif findings.ranks > 1 and not findings.can_compare:
         click.echo("  not compared: the traces do not name different ranks of one job")
-    elif answer.ranks > 1:
+    elif findings.ranks > 1:
         click.echo("  no rank's exclusive work is slower than that of others")
-    if answer.divergent:
+    if findings.divergent:
         print_heading("Graphs replayed by some ranks only")
         table = create_table("graph", "first kernel", "rows", "ranks", "names", right=(2, 3))
-        for odd in answer.divergent[:_MAX_SHOWN]:
-            listed = "all but " if odd.lists_missing else ""
-            listed += ", ".join(odd.ranks[:5]) + (", …" if len(odd.ranks) > 5 else "")
+        for divergent_graph in findings.divergent[:_MAX_SHOWN]:
+            listed = "all but " if divergent_graph.lists_missing else ""
+            listed += ", ".join(divergent_graph.ranks[:5]) + (
+                ", …" if len(divergent_graph.ranks) > 5 else ""
+            )
             table.add_row(
-                build_cell(odd.graph),
-                build_cell(shorten(odd.first_name, _NAME_LENGTH)),
-                build_cell(format_count(odd.kernels)),
-                build_cell(format_count(odd.owner_count)),
+                build_cell(divergent_graph.graph),
+                build_cell(shorten(divergent_graph.first_name, _NAME_LENGTH)),
+                build_cell(format_count(divergent_graph.kernels)),
+                build_cell(format_count(divergent_graph.owner_count)),
                 build_cell(listed),
             )
         print_table(table)
-        print_more(len(answer.divergent), _MAX_SHOWN)
-    elif answer.graph_count and answer.can_compare:
+        print_more(len(findings.divergent), _MAX_SHOWN)
+    elif findings.graph_count and findings.can_compare:
         graphs = (
-            "graph" if answer.graph_count == 1 else f"{format_count(answer.graph_count)} graphs"
+            "graph" if findings.graph_count == 1 else f"{format_count(findings.graph_count)} graphs"
         )
         click.echo(f"  all ranks replay the same {graphs}")

@@ -44,21 +44,21 @@ _MISSING: Final = format_count(None)
 
 def render() -> None:
     """Render the page."""
-    chosen = load_selected_experiment()
-    modes = get_ranks(chosen.key)
+    selection = load_selected_experiment()
+    modes = get_ranks(selection.key)
     if not modes:
-        _show_no_ranks(chosen)
+        _show_no_ranks(selection)
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="page-head"):
         title = st.container()
         mode = _select_mode(modes)
     with title:
         show_markup(
-            format_page_heading("ranks", escape_html(chosen.entry.name)),
+            format_page_heading("ranks", escape_html(selection.entry.name)),
             format_element("p", escape_html(f"{describe_ranks(mode)}."), "sentence"),
         )
     show_markup(
-        format_failures(get_comparison(chosen.key)), _format_tiles(mode), _format_notes(mode)
+        format_failures(get_comparison(selection.key)), _format_tiles(mode), _format_notes(mode)
     )
     steps = draw_rank_steps(mode, get_theme())
     if steps is not None:
@@ -87,7 +87,7 @@ def render() -> None:
     if mode.collectives:
         st.header("Collectives of the step", anchor=False)
         _show_collectives(mode)
-        _show_links(chosen, mode)
+        _show_links(selection, mode)
 
 
 def _select_mode(modes: tuple[ModeRanks, ...]) -> ModeRanks:
@@ -100,13 +100,15 @@ def _select_mode(modes: tuple[ModeRanks, ...]) -> ModeRanks:
     return modes[names.index(name)]
 
 
-def _show_no_ranks(chosen: SelectedExperiment) -> None:
+def _show_no_ranks(selection: SelectedExperiment) -> None:
     show_markup(
-        format_page_heading("ranks", escape_html(chosen.entry.name)),
+        format_page_heading("ranks", escape_html(selection.entry.name)),
         format_element(
             "div",
             format_element("h2", "No ranks in this experiment")
-            + format_element("p", escape_html(f"Each run of {chosen.entry.name} has one process."))
+            + format_element(
+                "p", escape_html(f"Each run of {selection.entry.name} has one process.")
+            )
             + format_element(
                 "p",
                 "To compare ranks, start the collector with torchrun, one process per GPU:",
@@ -274,9 +276,9 @@ def _find_mostly_last(mode: ModeRanks, row: CollectiveRow) -> str:
     return f"rank {mode.ranks[row.last_counts.index(max_count)].rank}, {max_count} of {total}"
 
 
-def _show_links(chosen: SelectedExperiment, mode: ModeRanks) -> None:
+def _show_links(selection: SelectedExperiment, mode: ModeRanks) -> None:
     worst = find_widest_collective(mode)
-    query = {"experiment": chosen.entry.name}
+    query = {"experiment": selection.entry.name}
     first = mode.ranks[0]
     with st.container(horizontal=True, gap="small", key="links-ranks"):
         if worst is not None and worst.origin.graph is not None:

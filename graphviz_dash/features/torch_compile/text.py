@@ -170,8 +170,8 @@ def _print_tree(tree: ProgramTree) -> None:
         return
     print_heading("Compiled program")
     waiting: list[tuple[TreeBox, int]] = [(box, 0) for box in reversed(tree.roots)]
-    shown = 0
-    while waiting and shown < _MAX_BOXES:
+    line_count = 0
+    while waiting and line_count < _MAX_BOXES:
         box, depth = waiting.pop()
         duration = ABSENT_TEXT if box.total_ns is None else format_ns(box.total_ns)
         line = f"  {box.line.text}" if box.line is not None else ""
@@ -181,7 +181,7 @@ def _print_tree(tree: ProgramTree) -> None:
                 f"{'  ' * depth}{box.kind.value} {box.title}{line}  {duration}{broken}"
             )
         )
-        shown += 1
+        line_count += 1
         waiting.extend((child, depth + 1) for child in reversed(box.children))
     if waiting:
-        click.echo(f"and {tree.boxes - shown} more (--json has all)")
+        click.echo(f"and {tree.boxes - line_count} more (--json has all)")

@@ -95,9 +95,9 @@ def _parse_graphs(content: str, path: Path, limits: Limits) -> tuple[CapturedGra
     if not any(text.labels for text in texts.values()):
         raise InputError(path, "no graph with a node", _EXPECTED)
     reading = _GraphParser(path, limits, texts)
-    held = {body for text in texts.values() for label in text.labels.values()
+    bodies = {body for text in texts.values() for label in text.labels.values()
             for body in _parse_bodies(label)}  # fmt: skip
-    roots = [number for number in texts if number not in held]
+    roots = [number for number in texts if number not in bodies]
     if not roots:
         raise InputError(path, "only graphs inside other graphs", "a top-level graph")
     for root_index, number in enumerate(roots):
@@ -170,12 +170,12 @@ class _GraphParser(Struct):
     def _parse_node(self, node_index: int, label: str, bodies: tuple[str, ...]) -> GraphNode:
         kind = _parse_kind(label)
         if kind is None:
-            found = f"a node of unknown kind: {' '.join(label.split())[:80]}"
-            raise InputError(self.path, found, _EXPECTED)
+            description = f"a node of unknown kind: {' '.join(label.split())[:80]}"
+            raise InputError(self.path, description, _EXPECTED)
         max_length = self.limits.string_length
         if len(label) > max_length:
-            found = f"a label of {len(label):,} characters"
-            raise self.limits.build_error(self.path, "string_length", found)
+            description = f"a label of {len(label):,} characters"
+            raise self.limits.build_error(self.path, "string_length", description)
         return GraphNode(node_index, kind, _parse_params(kind, label, len(bodies)), bodies)
 
     def _parse_edges(self, text: DotText, index: dict[int, int]) -> tuple[GraphEdge, ...]:

@@ -142,8 +142,8 @@ def _build_graph(data: _Data, path: Path, limits: Limits) -> tuple[CapturedGraph
         nodes.append(GraphNode(position, kind, _build_params(node, kind, names, events)))
         for source in node.dependencies:
             if source >= len(data.nodes) or source == position:
-                found = f"node {position}, which depends on node {source}"
-                raise InputError(path, found, "dependencies on other nodes of the graph")
+                description = f"node {position}, which depends on node {source}"
+                raise InputError(path, description, "dependencies on other nodes of the graph")
             edges.append(GraphEdge(source, position))
     graph = CapturedGraph("graph-0", tuple(nodes), tuple(dict.fromkeys(edges)), SOURCE_API)
     ids = tuple(node.node_id & _LOW_MASK for node in data.nodes)

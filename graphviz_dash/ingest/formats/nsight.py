@@ -196,7 +196,7 @@ class _ReportReader(Struct):
         traces = [out.trace for out in self.writers.values() if out.trace.events]
         if not traces:
             raise self._build_no_cuda_error(self._count_calls() if _RUNTIME in tables else 0)
-        return tuple(sorted(traces, key=lambda one: -1 if one.pid is None else one.pid))
+        return tuple(sorted(traces, key=lambda trace: -1 if trace.pid is None else trace.pid))
 
     def _count_calls(self) -> int:
         return sum(1 for _ in self._iter_rows(_RUNTIME, ("start",)))
@@ -281,8 +281,10 @@ class _ReportReader(Struct):
 
     def _check_times(self, table: str, start: Any, end: Any) -> tuple[int, int]:
         if not (isinstance(start, int) and isinstance(end, int) and start <= end):
-            found = f"{table} with an event from {str(start)[:30]} to {str(end)[:30]}"
-            raise InputError(self.path, found, "times in nanoseconds with the end after the start")
+            description = f"{table} with an event from {str(start)[:30]} to {str(end)[:30]}"
+            raise InputError(
+                self.path, description, "times in nanoseconds with the end after the start"
+            )
         return start, end
 
     def _find_name(self, *idents: Any) -> str:

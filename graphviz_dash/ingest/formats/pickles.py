@@ -195,8 +195,8 @@ class _PickleMachine:
     def _check_value(self, value: Any) -> Any:
         if isinstance(value, str | bytes | bytearray):
             if len(value) > self._limits.string_length:
-                found = f"a text of {len(value):,} characters"
-                raise self._limits.build_error(self._path, "string_length", found)
+                description = f"a text of {len(value):,} characters"
+                raise self._limits.build_error(self._path, "string_length", description)
         elif isinstance(value, int) and abs(value) >= _MAX_INTEGER:
             raise ValueError("a number out of range")
         return value

@@ -108,8 +108,8 @@ def _read_head(path: Path, limits: Limits) -> bytes:
         head = stream.read(_HEAD_BYTES)
         damage = stream.damage
     if not head:
-        found = damage.description if damage else "an empty file"
-        raise InputError(path, found, _EXPECTED)
+        description = damage.description if damage else "an empty file"
+        raise InputError(path, description, _EXPECTED)
     return head
 
 
@@ -147,8 +147,8 @@ def read_foreign(
     try:
         return require_format(path, limits).read(path, scratch, limits)
     except MemoryError as error:
-        found = "a file that needs more memory than available"
-        raise InputError(path, found, "a smaller file") from error
+        description = "a file that needs more memory than available"
+        raise InputError(path, description, "a smaller file") from error
     except RecursionError as error:
         raise InputError(path, "a file nested too deeply", "a flatter file") from error
 

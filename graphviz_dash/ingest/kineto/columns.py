@@ -100,10 +100,10 @@ class EventColumns:
     paired.
     """
 
-    def __init__(self, where: object, *, exact: bool, is_partial: bool = False) -> None:
-        self.where = where
+    def __init__(self, source: object, *, exact: bool, is_partial: bool = False) -> None:
+        self.where = source
         self.exact = exact
-        self.tables = {name: TableColumns(where) for name in SCHEMAS}
+        self.tables = {name: TableColumns(source) for name in SCHEMAS}
         self.skipped: Counter[str] = Counter()
         self.unusable: Counter[str] = Counter()
         self.events: list[int] = []

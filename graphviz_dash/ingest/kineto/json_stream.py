@@ -122,25 +122,25 @@ class ArrayReader(Generic[T]):
 
     def _iter_pieces(self) -> Iterator[list[T] | None]:
         """Yield all but the last elements, which remain in the buffer with the text after them."""
-        wanted = 0
-        while self._read_until(wanted):
+        requested = 0
+        while self._read_until(requested):
             piece = self._hand_over_piece(self._buffer) or self._decode_piece(self._buffer)
             if piece is None:
                 # One long element, or damage: try again with twice the data, so that the total work
                 # stays proportional to the input.
                 if len(self._buffer) > self._limits.event_bytes:
                     raise self._build_length_error()
-                wanted = 2 * len(self._buffer)
+                requested = 2 * len(self._buffer)
                 continue
             items, next_start = piece
             self.span = (self._position, self._position + next_start)
             self._position += next_start
             self._buffer = self._buffer[next_start:]
-            wanted = 0
+            requested = 0
             yield items
 
-    def _read_until(self, wanted: int) -> bool:
-        """Read one block, and more until the buffer has ``wanted`` bytes. False if the document
+    def _read_until(self, requested: int) -> bool:
+        """Read one block, and more until the buffer has ``requested`` bytes. False if the document
         ends first.
 
         Joins blocks once instead of copying the buffer for each.
@@ -151,7 +151,7 @@ class ArrayReader(Generic[T]):
             while data := self._stream.read():
                 blocks.append(data)
                 length += len(data)
-                if length >= wanted:
+                if length >= requested:
                     return True
             return False
         finally:
@@ -221,7 +221,7 @@ class ArrayReader(Generic[T]):
     def _scan_fields(self, buffer: bytes) -> bytes:
         depth = 0
         position = 0
-        wanted = f'"{self._key}"'.encode()
+        requested = f'"{self._key}"'.encode()
         while True:
             resume_at = len(buffer)
             for token in _TOKEN.finditer(buffer, position):
@@ -233,13 +233,13 @@ class ArrayReader(Generic[T]):
                 if text in (b"{", b"["):
                     depth += 1
                     if depth > self._limits.nesting:
-                        found = f"JSON nested more than {self._limits.nesting} deep"
-                        raise self._limits.build_error(self._path, "nesting", found)
+                        description = f"JSON nested more than {self._limits.nesting} deep"
+                        raise self._limits.build_error(self._path, "nesting", description)
                 elif text in (b"}", b"]"):
                     depth -= 1
                     if depth == 0:
                         raise self._build_no_array_error(buffer[: token.end()])
-                elif depth == 1 and text == wanted:
+                elif depth == 1 and text == requested:
                     value = _VALUE.match(buffer, token.end())
                     if value is None and not buffer[token.end() :].strip(_SPACE + b":"):
                         resume_at = start  # the value has not been read yet
@@ -404,18 +404,18 @@ class ArrayReader(Generic[T]):
         self.fields.update(fields)
 
     def _build_no_array_error(self, document: bytes) -> Exception:
-        found = f"a JSON object without {self._key}"
+        description = f"a JSON object without {self._key}"
         try:
             keys = list(_parse_object(document))
         except (*LENIENT_ERRORS, RecursionError):
             return self._build_damage_error(document, "")
         key_list = ", ".join(repr(key[:40]) for key in islice(keys, 5))
-        found += f" (it has {key_list})" if key_list else " (it is empty)"
-        return InputError(self._path, found, "a Kineto trace from torch.profiler")
+        description += f" (it has {key_list})" if key_list else " (it is empty)"
+        return InputError(self._path, description, "a Kineto trace from torch.profiler")
 
     def _build_length_error(self) -> InputError:
-        found = f"an event or field of more than {self._limits.event_bytes:,} bytes"
-        return self._limits.build_error(self._path, "event_bytes", found)
+        description = f"an event or field of more than {self._limits.event_bytes:,} bytes"
+        return self._limits.build_error(self._path, "event_bytes", description)
 
     def _build_nesting_error(self) -> InputError:
         return self._limits.build_error(

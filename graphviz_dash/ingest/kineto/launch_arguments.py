@@ -47,13 +47,13 @@ def read_launched_kernels(
 
 
 def _iter_events(
-    offsets: EventOffsets, wanted: list[int], limits: Limits
+    offsets: EventOffsets, requested: list[int], limits: Limits
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the events at the ascending indices ``wanted`` of traceEvents."""
+    """Yield the events at the ascending indices ``requested`` of traceEvents."""
     pieces = offsets.pieces.with_columns(
         until=pl.col("first").shift(-1).fill_null(1 << 62)
     ).iter_rows()
-    indices = iter(wanted)
+    indices = iter(requested)
     index = next(indices, None)
     position = 0
     with ByteStream(offsets.path, limits, replaces_nul=True) as stream:

@@ -55,18 +55,18 @@ def find_problems(
     annotations: pl.DataFrame,
     repeats: Mapping[str, int] = MappingProxyType({}),
     *,
-    whole_microseconds: bool,
+    integer_microseconds: bool,
     is_amd: bool = False,
     cupti_version: int | None = None,
 ) -> tuple[TraceProblem, ...]:
     """Find the defects in a trace's GPU, runtime and annotation tables.
 
-    With ``whole_microseconds``, starts and ends are inaccurate by up to one microsecond, so smaller
-    contradictions are ignored. ``repeats`` are numbers of repeated rows by table.
+    With ``integer_microseconds``, starts and ends are inaccurate by up to one microsecond, so
+    smaller contradictions are ignored. ``repeats`` are numbers of repeated rows by table.
     """
-    slack = _MICROSECOND if whole_microseconds else 0
+    slack = _MICROSECOND if integer_microseconds else 0
     problems: list[TraceProblem] = [*build_repetition_problem(repeats)]
-    if whole_microseconds and gpu.height:
+    if integer_microseconds and gpu.height:
         problems.append(
             TraceProblem(
                 "whole-microseconds",
@@ -90,7 +90,7 @@ def find_problems(
         _select_rows(uncaptured, is_graph & without_work),
     )
     single_missing = _select_rows(uncaptured, ~is_graph & without_work)
-    unidentified = gpu.filter((gpu["kind"] == "kernel") & (gpu["correlation"].fill_null(0) == 0))
+    unidentified = gpu.filter((gpu["kind"] == "kernel") & (gpu["correlation"].fill_null(0) <= 0))
     if 0 < single_missing.height == missing.height <= unidentified.height:
         problems.append(_build_unidentified_problem(uncaptured, missing, unidentified))
     else:
@@ -98,11 +98,11 @@ def find_problems(
     single = _select_rows(launches, names.find_matching(_SINGLE_LAUNCH)[is_launch])
     problems.extend(_find_shared_correlations(launches, single, gpu))
     stray_work = find_stray_work(gpu, runtime, missing, graphs, cupti_version)
-    known = {problem.code for problem in problems}
+    known_ids = {problem.code for problem in problems}
     problems.extend(
         problem
         for problem in stray_work
-        if problem.code != "work-of-no-call" or "work-without-id" not in known
+        if problem.code != "work-of-no-call" or "work-without-id" not in known_ids
     )
     graph_launches = _select_rows(uncaptured, is_graph)
     problems.extend(find_stitched_replays(gpu, graph_launches))
@@ -168,8 +168,8 @@ class _RowNames:
         return matching[self._codes]
 
 
-def _select_rows(frame: pl.DataFrame, wanted: Flags) -> pl.DataFrame:
-    return frame if wanted.all() else frame.filter(pl.Series(wanted))
+def _select_rows(frame: pl.DataFrame, requested: Flags) -> pl.DataFrame:
+    return frame if requested.all() else frame.filter(pl.Series(requested))
 
 
 def _find_repeated_steps(annotations: pl.DataFrame) -> Iterator[TraceProblem]:
@@ -259,10 +259,10 @@ def _find_outside_captures(
 ) -> Flags:
     """Find the launches outside captures, which did more than add a node."""
     starts = launches["ts"].to_numpy()
-    is_inside = np.zeros(len(starts), np.bool_)
+    is_enclosed = np.zeros(len(starts), np.bool_)
     for start, end in _find_capture_intervals(runtime["ts"].to_numpy(), names):
-        is_inside |= (starts >= start) & (starts <= end)
-    return ~is_inside
+        is_enclosed |= (starts >= start) & (starts <= end)
+    return ~is_enclosed
 
 
 def _find_capture_intervals(starts: Ints, names: _RowNames) -> list[tuple[int, int]]:

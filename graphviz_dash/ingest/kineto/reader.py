@@ -87,8 +87,8 @@ def read_trace(
                 else:
                     processes = 1
             except MemoryError as error:
-                found = "a trace that needs more memory than available"
-                raise InputError(path, found, "a smaller one") from error
+                description = "a trace that needs more memory than available"
+                raise InputError(path, description, "a smaller one") from error
 
 
 class _TraceReading:
@@ -178,8 +178,8 @@ class _TraceReading:
     def _check_limit(self) -> None:
         events = self.own_events + (self.workers.events if self.workers is not None else 0)
         if events > self.limits.events:
-            found = f"more than {self.limits.events:,} events"
-            raise self.limits.build_error(self.path, "events", found)
+            description = f"more than {self.limits.events:,} events"
+            raise self.limits.build_error(self.path, "events", description)
 
     def _build_trace(
         self, reader: ArrayReader[Event], parts: list[EventColumns], unreadable: Counter[str]
@@ -199,14 +199,14 @@ class _TraceReading:
                 "a Kineto trace from torch.profiler",
             )
         origin, end = compute_span(tables_with_rows)
-        whole_microseconds = all(
+        integer_microseconds = all(
             table.whole_microseconds for table in tables_with_rows
         )  # as in torch before 2.4
         cupti_version = _read_integer_field(fields, "cupti_version", self.path)
         device_names = _read_device_names(fields)
         find = partial(
             find_problems,
-            whole_microseconds=whole_microseconds,
+            integer_microseconds=integer_microseconds,
             is_amd=any(_AMD.search(name) for name in device_names),
             cupti_version=cupti_version,
         )

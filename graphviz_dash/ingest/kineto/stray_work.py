@@ -41,7 +41,7 @@ def find_stray_work(
     stray = kernels.filter(~mask_members(kernels["correlation"], call_ids))
     if not stray.height:
         return
-    gpu_launched = stray.filter(pl.col("correlation") == 0)
+    gpu_launched = stray.filter(pl.col("correlation") <= 0)
     early = _select_earlier_work(stray, gpu, call_ids, missing)
     unexplained = stray.height - gpu_launched.height - early.height
     if early.height:

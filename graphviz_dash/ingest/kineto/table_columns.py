@@ -90,8 +90,8 @@ class TableColumns:
     traceEvents of each piece's first event.
     """
 
-    def __init__(self, where: object) -> None:
-        self.where = where
+    def __init__(self, source: object) -> None:
+        self.where = source
         self.blocks: defaultdict[str, list[Block]] = defaultdict(list)
         self.rows: list[int] = []
         self.names = TextCodes()

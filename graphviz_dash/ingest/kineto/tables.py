@@ -127,8 +127,8 @@ def _build_series(
     try:
         return series.cast(TYPES[kind])
     except pl.exceptions.InvalidOperationError as error:
-        found = f"a {name} of {int(values[np.abs(values).argmax()])}"
-        raise InputError(table.where, found, f"{kind} numbers") from error
+        description = f"a {name} of {int(values[np.abs(values).argmax()])}"
+        raise InputError(table.where, description, f"{kind} numbers") from error
 
 
 def _build_nullable(name: str, values: Ints) -> pl.Series:
@@ -140,24 +140,24 @@ def _build_nullable(name: str, values: Ints) -> pl.Series:
     return pl.Series(name, values).set(pl.Series(absent), None)
 
 
-def _build_names(names: Sequence[str], where: object, limits: Limits) -> pl.Series:
+def _build_names(names: Sequence[str], source: object, limits: Limits) -> pl.Series:
     max_length = max(map(len, names), default=0)
     if max_length > limits.string_length:
         raise limits.build_error(
-            str(where), "string_length", f"a name of {max_length:,} characters"
+            str(source), "string_length", f"a name of {max_length:,} characters"
         )
     return pl.Series(names, dtype=pl.String)
 
 
-def _build_texts(recorded: Sequence[bytes], where: object, limits: Limits) -> pl.Series:
+def _build_texts(recorded: Sequence[bytes], source: object, limits: Limits) -> pl.Series:
     """Convert distinct recorded JSON values to single-line text."""
     texts = []
     for raw in recorded:
         if len(raw) > limits.string_length:
-            found = f"shapes of {len(raw):,} characters"
-            raise limits.build_error(str(where), "string_length", found)
+            description = f"shapes of {len(raw):,} characters"
+            raise limits.build_error(str(source), "string_length", description)
         if raw.count(b"[") > limits.nesting and _compute_depth(raw) > limits.nesting:
-            raise limits.build_error(str(where), "nesting", "shapes nested too deeply")
+            raise limits.build_error(str(source), "nesting", "shapes nested too deeply")
         line = msgspec.json.format(raw, indent=0) if b"\n" in raw else raw
         texts.append(line.decode("utf-8", "replace"))
     return pl.Series(texts, dtype=pl.String)

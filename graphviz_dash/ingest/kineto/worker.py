@@ -82,7 +82,7 @@ def main() -> None:
     """Process orders until stdin ends or the order to finish arrives."""
     gc.disable()  # events are freed when processed and have no cycles
     fd, slot_bytes, slots, exact = map(int, sys.argv[1:])
-    orders, answers = sys.stdin.buffer, sys.stdout.buffer
+    orders, output = sys.stdin.buffer, sys.stdout.buffer
     decoder = EventDecoder()
     decoder.exact = bool(exact)
     columns = EventColumns("the trace", exact=bool(exact), is_partial=True)
@@ -90,12 +90,12 @@ def main() -> None:
         while len(order := orders.read(ORDER.size)) == ORDER.size:
             slot, length = ORDER.unpack(order)
             if slot < 0:
-                _write_result(columns, decoder, fd, slot_bytes * slots, answers)
+                _write_result(columns, decoder, fd, slot_bytes * slots, output)
                 return
             start = slot * slot_bytes
             piece = memory[start : start + length]
-            answers.write(REPLY.pack(*_add_piece(columns, decoder, piece)))
-            answers.flush()
+            output.write(REPLY.pack(*_add_piece(columns, decoder, piece)))
+            output.flush()
 
 
 def _add_piece(columns: EventColumns, decoder: EventDecoder, piece: bytes) -> tuple[int, int]:
@@ -112,7 +112,7 @@ def _add_piece(columns: EventColumns, decoder: EventDecoder, piece: bytes) -> tu
 
 
 def _write_result(
-    columns: EventColumns, decoder: EventDecoder, fd: int, start: int, answers: BinaryIO
+    columns: EventColumns, decoder: EventDecoder, fd: int, start: int, output: BinaryIO
 ) -> None:
     columns.finish()
     tables = {}
@@ -142,8 +142,8 @@ def _write_result(
         unreadable=decoder.unreadable,
     )
     data = msgspec.msgpack.encode(result)
-    answers.write(LENGTH.pack(len(data)) + data)
-    answers.flush()
+    output.write(LENGTH.pack(len(data)) + data)
+    output.flush()
 
 
 def _write_fully(fd: int, data: memoryview, position: int) -> None:

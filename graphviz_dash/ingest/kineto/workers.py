@@ -124,9 +124,9 @@ class Workers:
 
     def _receive_answers(self, seconds: float | None) -> None:
         busy = [member for member in self._workers if member.busy]
-        ready_answers, _, _ = select.select([member.answers for member in busy], [], [], seconds)
+        ready, _, _ = select.select([member.answers for member in busy], [], [], seconds)
         for member in busy:
-            if member.answers in ready_answers:
+            if member.answers in ready:
                 self.events += member.receive_answer()
 
 

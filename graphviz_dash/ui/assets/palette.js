@@ -1,10 +1,12 @@
 // Palette (Ctrl+K) and Share. The page lists experiments, runs and pages; the server finds nodes and
-// kernels of the experiment.
+// kernels of the experiment, and experiments if they are too many for the page.
 {
   const MAX_LISTED = 40
   const DELAY_MS = 150
   let dialog, field, list, timer
   let found = []
+  let names = []
+  let listing = Promise.resolve()
 
   const read = () => JSON.parse(document.querySelector("[data-palette]")?.dataset.palette ?? "null")
   const makeAddress = (page, query) => {
@@ -31,7 +33,7 @@
         kind: "page", title, note: page === "overview" ? "" : data.experiment ?? "", page,
         query: page === "overview" ? {} : experiment,
       })),
-      ...data.experiments.map((name) => ({
+      ...(data.experiments ?? names).map((name) => ({
         kind: "experiment", title: name, note: "", page: "compare", query: { experiment: name },
       })),
       ...data.runs.map((name) => ({
@@ -83,6 +85,15 @@
     draw(data)
   }
 
+  const listExperiments = async (data) => {
+    if (data.experiments) return
+    const text = field.value
+    const answer = await fetch(`./api/experiments?${new URLSearchParams({ q: text })}`).catch(() => null)
+    if (!answer?.ok || field.value !== text) return
+    names = (await answer.json()).names
+    draw(data)
+  }
+
   const build = () => {
     dialog = make("dialog", "palette")
     dialog.setAttribute("aria-label", "Go to")
@@ -101,6 +112,7 @@
       found = []
       const data = read()
       draw(data)
+      listing = listExperiments(data)
       clearTimeout(timer)
       timer = setTimeout(() => find(data), DELAY_MS)
     })
@@ -108,7 +120,7 @@
       event.stopPropagation()
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
       if (step) choose(getChosen() + step)
-      else if (event.key === "Enter") list.querySelectorAll("a")[getChosen()]?.click()
+      else if (event.key === "Enter") listing.then(() => list.querySelectorAll("a")[getChosen()]?.click())
       else return
       event.preventDefault()
     })
@@ -127,8 +139,10 @@
     Object.assign(dialog.style, { color, backgroundColor })
     field.value = ""
     found = []
+    names = []
     dialog.showModal()
     draw(data)
+    listing = listExperiments(data)
     field.focus()
   }
 

@@ -40,6 +40,8 @@ _EXPERIMENT_PARAMETERS: Final = (
 """URL parameters that are meaningless in another experiment."""
 
 _DRAW_SECONDS: Final = 0.015
+_MAX_NAMES: Final = 200
+"""Number of experiments above which the palette asks the server for their names."""
 
 
 class SelectedExperiment(Struct, frozen=True):
@@ -66,8 +68,8 @@ def get_figure(
 
     Building a Plotly figure costs 30 ms.
     """
-    seen = get_theme()
-    return STORE.derive(key, ("figure", figure_key, seen), lambda _: build(seen), extent)
+    theme = get_theme()
+    return STORE.derive(key, ("figure", figure_key, theme), lambda _: build(theme), extent)
 
 
 def flush_to_browser() -> None:
@@ -120,10 +122,12 @@ def _format_bar_buttons(page: str) -> str:
     """Format the buttons for the palette and for sharing, with the entries of the palette."""
     entry = find_selected_entry() if PAGES[page].shows_experiment else None
     folders = list_run_folders(entry.path) if entry and entry.pair is None else []
+    names = list(get_listing(uses_cache=page == "overview").entries)
     data = {
         "experiment": entry and entry.name,
         "key": entry and entry.key,
-        "experiments": list(get_listing(uses_cache=page == "overview").entries),
+        # Thousands of names, sent and drawn with each page, would delay it by 0.1 s.
+        "experiments": names if len(names) <= _MAX_NAMES else None,
         "runs": [folder.name for folder in folders],
         "pages": [(name, row.title) for name, row in PAGES.items()],
     }
@@ -144,10 +148,10 @@ def _format_button(kind: str, icon: str, label: str, help_text: str) -> str:
     return format_element("button", content, kind, type="button", title=help_text)
 
 
-def _format_css_variables(seen: Theme) -> str:
+def _format_css_variables(theme: Theme) -> str:
     colours = {"idle": IDLE, "warn": WARNING, "accent": ACCENT, "page": PAGE}
     declarations = ";".join(
-        f"--{name}:{get_colour(colour, seen)}" for name, colour in colours.items()
+        f"--{name}:{get_colour(colour, theme)}" for name, colour in colours.items()
     )
     return format_element("style", f":root{{{declarations}}}")
 
@@ -161,16 +165,16 @@ def _draw_experiment_picker() -> None:
     requested = url_state.get_experiment() or names[0]
     if requested not in names and listed.find_entry(requested) is not None:
         names.append(requested)
-    shown = requested if requested in names else None
+    selected = requested if requested in names else None
     st.selectbox(
         "Experiment",
         names,
         # With a default the field cannot be cleared.
-        index=None if shown is None else 0,
+        index=None if selected is None else 0,
         placeholder="Select an experiment",
         label_visibility="collapsed",
         width=260,
-        **url_state.build_widget_arguments(url_state.EXPERIMENT, shown, _select_experiment),
+        **url_state.build_widget_arguments(url_state.EXPERIMENT, selected, _select_experiment),
     )
 
 

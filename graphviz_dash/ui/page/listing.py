@@ -92,5 +92,5 @@ def _toast(names: Sequence[str], message: str) -> None:
     if not names:
         return
     more = len(names) - _MAX_NAMES
-    shown = ", ".join(escape_markdown(name) for name in names[:_MAX_NAMES])
-    st.toast(f"{shown}{f' and {more} more' if more > 0 else ''} {message}.", duration="long")
+    name_list = ", ".join(escape_markdown(name) for name in names[:_MAX_NAMES])
+    st.toast(f"{name_list}{f' and {more} more' if more > 0 else ''} {message}.", duration="long")

@@ -112,8 +112,8 @@ def show_tabs(current: str) -> None:
 def get_page(name: str) -> Any:
     """Return the st.Page called ``name``, which is also its path."""
     # With an icon the browser would request the tab icon from another host.
-    shown = partial(_render, name)
-    return st.Page(shown, title=get_title(name), url_path=name, default=name == "overview")
+    page = partial(_render, name)
+    return st.Page(page, title=get_title(name), url_path=name, default=name == "overview")
 
 
 def _render(name: str) -> None:

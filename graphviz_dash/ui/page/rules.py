@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from graphviz_dash.analysis.doctor import Diagnosis, RuleOutcome, UncheckedRules
@@ -53,12 +53,10 @@ def format_rule_id(rule: Rule | CompileRule) -> str:
     return format_docs_link(build_place(RULES, rule.heading), code)
 
 
-def format_rule_advice(rule: Rule | CompileRule, heading: str) -> str:
-    """Format a rule, the advice under ``heading``, and wrong and right code."""
+def format_rule_advice(rule: Rule | CompileRule) -> str:
+    """Format the fix of a rule with wrong and right code; the reason unfolds."""
     return (
-        format_element("h4", "Rule")
-        + format_element("p", format_inline_code(rule.text))
-        + format_element("h4", escape_html(heading))
+        format_element("h4", "Fix")
         + format_element("p", format_inline_code(rule.advice))
         + format_element(
             "div",
@@ -70,6 +68,25 @@ def format_rule_advice(rule: Rule | CompileRule, heading: str) -> str:
             ),
             "example",
         )
+        + format_finding_details("Why", format_element("p", format_inline_code(rule.text)))
+    )
+
+
+def format_finding_details(title: str, content: str) -> str:
+    """Format content of a finding's card that unfolds."""
+    return format_element("details", format_element("summary", escape_html(title)) + content)
+
+
+def format_rules_section(title: str, statuses: Sequence[CheckStatus], rows: str) -> str:
+    """Format the outcome of all rules; folded below findings."""
+    counts = format_element("small", escape_html(count_statuses(statuses)))
+    attributes = {} if CheckStatus.FOUND in statuses else {"open": "open"}
+    return format_element(
+        "details",
+        format_element("summary", escape_html(title) + counts)
+        + format_element("div", rows, "doctor-rules"),
+        "more doctor-all-rules",
+        **attributes,
     )
 
 
@@ -96,17 +113,11 @@ def format_inline_code(words: str) -> str:
 
 def format_doctor_rules(diagnosis: Diagnosis) -> str:
     """Format the outcome of each doctor rule."""
-    counts = count_statuses(outcome.status for outcome in diagnosis.rules)
-    return (
-        format_element("h2", "All rules", "doctor-part")
-        + format_element("p", escape_html(counts), "muted")
-        + format_element(
-            "div",
-            "".join(map(_format_rule, diagnosis.checked_rules))
-            + "".join(map(_format_unchecked_rules, diagnosis.unchecked_rules)),
-            "doctor-rules",
-        )
+    rows = "".join(map(_format_rule, diagnosis.checked_rules)) + "".join(
+        map(_format_unchecked_rules, diagnosis.unchecked_rules)
     )
+    statuses = [outcome.status for outcome in diagnosis.rules]
+    return format_rules_section("All rules", statuses, rows)
 
 
 def _format_unchecked_rules(group: UncheckedRules) -> str:

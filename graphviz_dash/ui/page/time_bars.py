@@ -29,20 +29,22 @@ def format_time_bars(comparison: Comparison, theme: Theme) -> str:
     if not divided:
         return ""
     longest = max(
-        *(where.step_ns for where in divided),
+        *(breakdown.step_ns for breakdown in divided),
         *(run.step.value or 0.0 for run in comparison.runs),
     )
     cells = []
     for run in comparison.runs:
-        where = run.time_by_category
-        if isinstance(where, Missing):
+        breakdown = run.time_by_category
+        if isinstance(breakdown, Missing):
             if run.step.value is not None:
-                cells += _format_undivided_bar(run, run.step.value, longest, where)
+                cells += _format_undivided_bar(run, run.step.value, longest, breakdown)
             continue
         cells.append(format_element("span", escape_html(run.name), "name"))
-        cells.append(_format_bar(run, where, longest, theme))
-        star = "" if where.excess_ns is None else format_element("sup", "*")
-        cells.append(format_element("span", escape_html(format_ns(where.step_ns)) + star, "time"))
+        cells.append(_format_bar(run, breakdown, longest, theme))
+        star = "" if breakdown.excess_ns is None else format_element("sup", "*")
+        cells.append(
+            format_element("span", escape_html(format_ns(breakdown.step_ns)) + star, "time")
+        )
     return format_element("div", "".join(cells), "bars") + format_element(
         "div", _format_legend(divided, theme), "key"
     )
@@ -64,19 +66,19 @@ def format_placeholder_bars(comparison: Comparison) -> str:
 
 
 def _format_legend(divided: list[TimeByCategory], theme: Theme) -> str:
-    seen = {part.category for where in divided for part in where.parts}
+    categories = {part.category for breakdown in divided for part in breakdown.parts}
     entries = [
         f'<i style="background:{get_colour(CATEGORY_SHADES[category], theme)}"></i>'
         + escape_html(category.value)
         for category in Category
-        if category in seen
+        if category in categories
     ]
-    if any(where.waiting_ns for where in divided):
+    if any(breakdown.waiting_ns for breakdown in divided):
         entries.append(f'<i class="waiting"></i>{WAITING_FOR_RANKS}')
     entries.append('<i class="idle"></i>GPU idle')
-    if any(where.excess_ns is not None for where in divided):
+    if any(breakdown.excess_ns is not None for breakdown in divided):
         entries.append("* traced GPU time exceeds step time")
-    if any(where.profiled for where in divided):
+    if any(breakdown.profiled for breakdown in divided):
         entries.append("profiled times only")
     return "".join(format_element("span", entry) for entry in entries)
 
@@ -99,35 +101,35 @@ def _format_undivided_bar(
     ]
 
 
-def _format_bar(run: RunComparison, where: TimeByCategory, longest: float, theme: Theme) -> str:
+def _format_bar(run: RunComparison, breakdown: TimeByCategory, longest: float, theme: Theme) -> str:
     parts = [
         _format_segment(
             part.category.value,
             part.ns,
-            where,
+            breakdown,
             longest,
             get_colour(CATEGORY_SHADES[part.category], theme),
         )
-        for part in where.scaled_parts
+        for part in breakdown.scaled_parts
     ]
     for name, ns, kind in (
-        (WAITING_FOR_RANKS, where.waiting_ns, "waiting"),
-        ("GPU idle", where.idle_ns, "idle"),
+        (WAITING_FOR_RANKS, breakdown.waiting_ns, "waiting"),
+        ("GPU idle", breakdown.idle_ns, "idle"),
     ):
         if ns:
-            title = f"{name}: {format_ns(ns)}, {format_percent(ns / where.step_ns)}"
+            title = f"{name}: {format_ns(ns)}, {format_percent(ns / breakdown.step_ns)}"
             parts.append(
                 format_element("i", "", kind, style=_format_width(ns / longest), title=title)
             )
-    busy = format_percent(where.busy_ns / where.step_ns)
-    label = f"{run.name}: {format_ns(where.step_ns)} per step, GPU busy {busy}"
+    busy = format_percent(breakdown.busy_ns / breakdown.step_ns)
+    label = f"{run.name}: {format_ns(breakdown.step_ns)} per step, GPU busy {busy}"
     return format_element("div", "".join(parts), "bar", role="img", **{"aria-label": label})
 
 
 def _format_segment(
-    name: str, ns: float, where: TimeByCategory, longest: float, colour: str
+    name: str, ns: float, breakdown: TimeByCategory, longest: float, colour: str
 ) -> str:
-    title = f"{name}: {format_ns(ns)}, {format_percent(ns / where.step_ns)} of the step"
+    title = f"{name}: {format_ns(ns)}, {format_percent(ns / breakdown.step_ns)} of the step"
     return format_element(
         "i", "", style=f"{_format_width(ns / longest)};background:{colour}", title=title
     )

@@ -147,18 +147,18 @@ def get_option(name: str, options: Sequence[str], *, default: str | None = None)
     return options[0] if default is None or default not in options else default
 
 
-def build_widget_arguments(name: str, shown: object, pick: Callable[[Any], None]) -> dict[str, Any]:
-    """Return arguments of the widget for the parameter ``name``, set to ``shown`` from the address.
+def build_widget_arguments(name: str, value: object, pick: Callable[[Any], None]) -> dict[str, Any]:
+    """Return arguments of the widget for the parameter ``name``, set to ``value`` from the address.
 
     ``pick`` is called with the user's choice. A browser that has not seen a run yet sends stale
     widget values with its messages. If the address has another value, the next widget gets a new
     key; messages of replaced widgets and of other pages are ignored.
     """
     key = _get_widget_key(name)
-    if st.session_state.get(key, shown) != shown:
+    if st.session_state.get(key, value) != value:
         st.session_state[_get_counter_key(name)] += 1
         key = _get_widget_key(name)
-    st.session_state[key] = shown
+    st.session_state[key] = value
     page = st.session_state.get(_PAGE)
     return {"key": key, "on_change": _handle_change, "args": (name, key, page, pick)}
 
@@ -191,20 +191,20 @@ def select_option(
     dependent parameters ``clears``.
     """
     standard = options[0] if default is None or default not in options else default
-    shown = get_option(name, options, default=standard)
+    option = get_option(name, options, default=standard)
 
     def pick(new: Any) -> None:
-        kept = new if isinstance(new, str) and new != standard else None
-        set_parameters({name: kept} | dict.fromkeys(clears))
+        parameter = new if isinstance(new, str) and new != standard else None
+        set_parameters({name: parameter} | dict.fromkeys(clears))
 
-    arguments = build_widget_arguments(name, shown, pick)
+    arguments = build_widget_arguments(name, option, pick)
     if widget_options or len(options) > _MAX_SEGMENTS:
         st.selectbox(label, options, **arguments, **widget_options)
     else:
         st.segmented_control(
             label, options, required=True, format_func=escape_markdown, **arguments
         )
-    return shown
+    return option
 
 
 def select_number(name: str, label: str, count: int, default: str, help_text: str) -> str:

@@ -258,6 +258,6 @@ def _format_arrow(before: str | None, after: str | None, *, compared: bool) -> s
 def _format_idle(run: RunComparison | None) -> str | None:
     if run is None or isinstance(run.time_by_category, Missing):
         return None
-    where = run.time_by_category
+    breakdown = run.time_by_category
     # The traced work exceeds the clean step, so the idle time is unknown.
-    return "unknown" if where.idle_fraction is None else format_percent(where.idle_fraction)
+    return "unknown" if breakdown.idle_fraction is None else format_percent(breakdown.idle_fraction)

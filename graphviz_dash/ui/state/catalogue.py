@@ -258,9 +258,11 @@ def list_launches() -> dict[str, Path]:
         for path in find_launches(root):
             name = path.relative_to(root).as_posix() if path != root else path.name
             recordings.setdefault(name, path)
-    seen = {path.resolve() for path in recordings.values()}
+    resolved = {path.resolve() for path in recordings.values()}
     shipped = find_reference_launches()
-    return recordings | {name: path for name, path in shipped.items() if path.resolve() not in seen}
+    return recordings | {
+        name: path for name, path in shipped.items() if path.resolve() not in resolved
+    }
 
 
 def _build_unique_name(name: str, entries: dict[str, Entry]) -> str:

@@ -81,9 +81,9 @@ class Job:
 
     def _run(self) -> None:
         try:
-            for number, (what, act) in enumerate(self._tasks):
+            for number, (task, act) in enumerate(self._tasks):
                 with (
-                    watch(partial(self._report_progress, what)),
+                    watch(partial(self._report_progress, task)),
                     report_subtask(number, len(self._tasks)),
                 ):
                     act()
@@ -104,10 +104,10 @@ class Job:
             self._tasks = ()
             self._ended.set()
 
-    def _report_progress(self, what: str, share: float) -> None:
+    def _report_progress(self, task: str, share: float) -> None:
         if self._stop.is_set():
             raise CancelledError
-        self._status = JobStatus(State.RUNNING, what, min(max(share, 0.0), 1.0))
+        self._status = JobStatus(State.RUNNING, task, min(max(share, 0.0), 1.0))
 
 
 class Jobs:

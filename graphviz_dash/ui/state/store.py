@@ -200,12 +200,12 @@ class Store:
         if pair is not None and extent is Extent.OUTLINE:
             extent = Extent.NO_TRACES
         if extent is Extent.NO_TRACES and self.is_loaded(key):
-            whole = self.load_experiment_of_key(key)
+            full_experiment = self.load_experiment_of_key(key)
             runs = [
                 replace(run, capture_trace=None, additional_capture_traces=(), replay_trace=None)
-                for run in whole.runs
+                for run in full_experiment.runs
             ]
-            return replace(whole, runs=tuple(runs))
+            return replace(full_experiment, runs=tuple(runs))
 
         def load() -> Experiment:
             if extent is Extent.OUTLINE:

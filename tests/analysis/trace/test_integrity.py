@@ -469,6 +469,23 @@ def test_calls_lost_with_their_work_prove_no_data_dependence(tmp_path: Path) -> 
     assert [blocker.certain for blocker in prediction.blockers] == [True]
 
 
+def test_calls_lost_in_all_steps_prove_no_data_dependence(tmp_path: Path) -> None:
+    """No step is whole, but each ran the same operators."""
+    draw = random.Random(5)
+    lost = {number for number in range(1000, 1060) if draw.random() < 0.3}
+    events = remove(make_events(), lambda e: e["args"].get("correlation") in lost)
+    prediction = predict(read_events(events, tmp_path / "t.json"), CALIBRATION)
+    assert isinstance(prediction, Prediction)
+    assert [blocker.certain for blocker in prediction.blockers] == [False]
+    # One operator that launches other kernels is a difference.
+    for event in events:
+        if event["cat"] == "kernel" and get_step(event) == 5:
+            event["name"] += "_of_another_size"
+    prediction = predict(read_events(events, tmp_path / "t.json"), CALIBRATION)
+    assert isinstance(prediction, Prediction)
+    assert [blocker.certain for blocker in prediction.blockers] == [True]
+
+
 def test_merged_ranks_whose_work_shares_a_lane_and_ids_stay_merged(
     tmp_path: Path, invoke: Invoke
 ) -> None:
@@ -489,6 +506,102 @@ def test_a_trace_without_calls_has_no_launch_count(tmp_path: Path) -> None:
     reason = "60 of 60 kernels have no launch in the trace"
     assert run["launches"].missing == Missing(Fact.COMPLETE_TRACE, reason)
     assert run["kernels"].value == 10
+
+
+def add_marks(kind: str) -> list[Event]:
+    """Marks that overlap those of the steps: an outer loop, halves of steps, another thread."""
+    events = make_events()
+    marks = [event for event in events if event["cat"] == "user_annotation"]
+    match kind:
+        case "outer":
+            first = marks[0] | {"ts": marks[0]["ts"] - 5, "dur": 6 * 910 + 10}
+            return [first, *events]
+        case "halves":
+            halves = [
+                mark | {"name": f"ProfilerStep#{2 * step + half}", "dur": 440}
+                | {"ts": mark["ts"] + 450 * half}
+                for step, mark in enumerate(marks)
+                for half in (0, 1)
+            ]  # fmt: skip
+            return events + halves
+    other = make_events(first_id=7000)
+    for event in other:
+        event["ts"] += 455
+        event["tid"] = event["tid"] if event["cat"] == "kernel" else 101
+        if event["cat"] == "user_annotation":
+            event["name"] = f"ProfilerStep#{100 + get_step(event)}"
+    return events + other
+
+
+@pytest.mark.parametrize("kind", ["outer", "halves", "thread"])
+def test_overlapping_steps_support_no_claim(tmp_path: Path, kind: str) -> None:
+    """Their work and calls belong to two steps, or to none."""
+    trace = read_events(add_marks(kind), tmp_path / "t.json")
+    reason = get_speedup(trace)
+    assert isinstance(reason, str)
+    assert "marked steps overlap" in reason
+    integrity = assess_integrity(trace)
+    assert not any(integrity.supports(claim) for claim in Claim)
+    (row,) = summarise_rank(trace, "t", "t.json", None, None).ranks
+    assert (row["step_ns"], row["busy_ns"], row["kernels"]) == (None, None, None)
+
+
+def test_kernels_without_a_length_have_no_busy_time(tmp_path: Path) -> None:
+    events = make_events()
+    for event in events:
+        event["dur"] *= event["cat"] != "kernel"
+    trace = read_events(events, tmp_path / "t.json")
+    reason = "60 of 60 kernels last 0 ns in the trace"
+    assert get_speedup(trace) == reason
+    (run,) = compare_runs(make_experiment(make_run("eager", trace=trace))).runs
+    assert run["gpu_busy"].missing == Missing(Fact.COMPLETE_TRACE, reason)
+    assert run["kernels"].value == 10
+
+
+def test_empty_steps_are_excluded_and_reported(tmp_path: Path) -> None:
+    events = remove(
+        make_replays(()), lambda e: e["cat"] != "user_annotation" and get_step(e) in (0, 1, 4)
+    )
+    run = read_and_compare(events, tmp_path)
+    assert [run[name].value for name in ("kernels", "graph_launches")] == [10, 1]
+    texts = {note.code: note.text for note in describe_low_confidence(run.low_confidence)}
+    assert texts["empty-steps"].startswith("3 traced steps of 6 without any work")
+    eager = remove(make_events(), lambda e: e["cat"] != "user_annotation" and get_step(e) in (2, 3))
+    prediction = predict(read_events(eager, tmp_path / "t.json"), CALIBRATION)
+    assert isinstance(prediction, Prediction)
+    assert any("2 of 6 steps contain no work" in text for text in list_warnings(prediction))
+
+
+@pytest.mark.parametrize("rate", [0.95, 1.05])
+def test_drifting_clocks_are_reported_by_the_prediction(tmp_path: Path, rate: float) -> None:
+    events = make_events()
+    first = events[0]["ts"]
+    for event in events:
+        if event["cat"] == "kernel":
+            event["ts"] = first + (event["ts"] - first) * rate
+    prediction = predict(read_events(events, tmp_path / "t.json"), CALIBRATION)
+    assert isinstance(prediction, Prediction)
+    assert any("the step time may be wrong" in text for text in list_warnings(prediction))
+
+
+def test_negative_ids_are_no_ids(tmp_path: Path) -> None:
+    events = make_events()
+    for event in events:
+        if event["name"] == "kernel_5":
+            event["args"]["correlation"] = -1
+    codes = [p.code for p in read_events(events, tmp_path / "t.json").info.problems]
+    assert "work-without-id" in codes
+    assert not {"launch-without-work", "work-of-no-call", "work-without-launch"}.intersection(codes)
+
+
+def test_a_step_that_never_ends_gives_no_step_time_of_a_rank(tmp_path: Path) -> None:
+    events = make_events()
+    for event in events:
+        if event["cat"] == "kernel" and event["args"]["correlation"] == 1015:
+            event["dur"] = 10**9
+    trace = read_events(events, tmp_path / "t.json")
+    (row,) = summarise_rank(trace, "t", "t.json", None, None).ranks
+    assert row["step_ns"] is None
 
 
 @pytest.mark.parametrize("shift", [-2_000, 5_000])

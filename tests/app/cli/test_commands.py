@@ -20,6 +20,7 @@ from graphviz_dash.analysis.comparison.relative_metrics import (
     WATERFALL_METRICS,
 )
 from graphviz_dash.app.cli.serve import build_server_command, check_port_free
+from graphviz_dash.app.hosting import launch
 from graphviz_dash.errors import InputError, MissingRequirementError
 from graphviz_dash.ingest.cache import TraceCache
 from graphviz_dash.ingest.kineto.reader import read_trace
@@ -167,7 +168,7 @@ class TestServe:
 
     def test_the_command(self, tmp_path: Path) -> None:
         command = build_server_command("0.0.0.0", 9000, (tmp_path,))
-        assert command[:5] == [sys.executable, "-P", "-m", "streamlit", "run"]
+        assert command[:5] == [sys.executable, "-P", "-m", launch.__name__, "run"]
         assert Path(command[5]).parts[-3:] == ("graphviz_dash", "app", "main.py")
         assert command[-2:] == ["--", str(tmp_path)]
         assert "9000" in command

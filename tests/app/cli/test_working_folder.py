@@ -17,6 +17,7 @@ from collectors.predict import run
 from collectors.program.launcher import require_hook
 from collectors.workloads import load_factory
 from graphviz_dash.app.cli.command_table import COMMANDS_BY_NAME
+from tests.experiments import make_experiment
 from tests.samples_once import SAMPLES
 from tests.trace_builder import TraceBuilder
 
@@ -64,7 +65,7 @@ _COMMANDS: Final[dict[str, tuple[list[str], ...]]] = {
     "cache": ([], ["--clear"]),
     "completion": (["bash"],),
     "docs": ([],),
-    "calibrate": ([str(SAMPLES), "-o", "cal.json"],),
+    "calibrate": (["runs", "-o", "cal.json"],),
 }
 """Arguments of each command. test_serve.py starts a server in such a folder."""
 
@@ -78,6 +79,9 @@ def test_no_command_runs_a_module_of_the_working_folder(name: str, tmp_path: Pat
         builder = TraceBuilder()
         builder.kernel("gemm", 2_000, 3_000, correlation=1)
         builder.write(files / trace)
+    if name == "calibrate":
+        for number in range(12):
+            make_experiment(folder / "runs" / f"w{number}")
     environment = os.environ | {"GRAPHVIZ_DASH_CACHE": str(tmp_path / "cache")}
     environment.pop("PYTHONSAFEPATH", None)
     for arguments in _COMMANDS[name]:

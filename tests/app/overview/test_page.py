@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import html
+import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,6 +23,7 @@ from graphviz_dash.ingest import summaries
 from graphviz_dash.ingest.cache_folder import CACHE_VARIABLE
 from graphviz_dash.ingest.identity import measure_identity
 from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.ui.page import frame
 from graphviz_dash.ui.state import catalogue
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry
 from graphviz_dash.ui.state.results import get_comparison
@@ -199,6 +204,19 @@ def test_many_experiments_are_shown_in_pages(roots: Path, many: FirstCards) -> N
     assert _titles(shown("overview", page="3")) == ["toy-9"]
 
 
+def test_the_palette_asks_the_server_for_many_experiments(
+    many: FirstCards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def get_names() -> Any:
+        pieces = [str(piece.value) for piece in shown("overview").get("html")]
+        (match,) = re.findall('data-palette="([^"]*)"', "".join(pieces))
+        return json.loads(html.unescape(match))["experiments"]
+
+    assert get_names() == [f"toy-{number}" for number in range(7)]
+    monkeypatch.setattr(frame, "_MAX_NAMES", 6)
+    assert get_names() is None
+
+
 def test_many_experiments_are_searched_by_the_cards_that_are_known(
     roots: Path, many: FirstCards
 ) -> None:
@@ -217,7 +235,10 @@ def test_a_stored_listing_shows_nothing_that_is_gone(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """The first page of a new server lists as the last one found, until it has searched."""
+    """The first page of a new server lists as the last one found, until it has searched.
+
+    The process that computes cards starts after it, unless it needs other cards.
+    """
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path_factory.mktemp("cache")))
     monkeypatch.setattr(catalogue, "_MAX_SEARCHED", 3)
     monkeypatch.setattr(summaries.time, "time_ns", lambda: 1 << 62)
@@ -234,10 +255,23 @@ def test_a_stored_listing_shows_nothing_that_is_gone(
         store_card(f"toy-{number}")
     shown("overview")
 
+    events: list[str] = []
+
+    def show_cards(*arguments: Any, **options: Any) -> Any:
+        events.append("cards")
+        return show_cards_of_page(*arguments, **options)
+
+    show_cards_of_page = overview._show_cards
+    monkeypatch.setattr(overview, "_show_cards", show_cards)
+
     def show_in_new_server() -> list[str]:
+        events.clear()
+        cards = FirstCards()
+        cards.start = lambda _: events.append("start")  # type: ignore[method-assign]
+        cards.prepare([str(roots)])
         monkeypatch.setattr(catalogue, "_SEARCHES", {})
         monkeypatch.setattr(catalogue, "_CACHED_SEARCHES", {})
-        monkeypatch.setattr(overview, "FIRST_CARDS", FirstCards())
+        monkeypatch.setattr(overview, "FIRST_CARDS", cards)
         return _titles(shown("overview"))
 
     listings: list[Catalogue] = []
@@ -249,17 +283,20 @@ def test_a_stored_listing_shows_nothing_that_is_gone(
     )
     assert show_in_new_server() == ["toy-0", "toy-1", "toy-2"]
     assert [listed.is_from_cache for listed in listings] == [True]
+    assert events == ["cards", "start"]
     # On a later page: the stored listing is shown first, then the new one.
     make_run(roots / "a-new-one", "eager")
     store_card("a-new-one")
     listings.clear()
     assert show_in_new_server() == ["a-new-one", "toy-0", "toy-1"]
     assert [listed.is_from_cache for listed in listings] == [True, False]
+    assert events == ["cards", "start", "cards"]
     # On the first page: its card is not current, so the page searches first.
     shutil.rmtree(roots / "toy-0")
     listings.clear()
     assert show_in_new_server() == ["a-new-one", "toy-1", "toy-2"]
     assert [listed.is_from_cache for listed in listings] == [False]
+    assert events == ["start", "cards"]
     # Other pages take their cards from the cache, too.
     cards = FirstCards()
     monkeypatch.setattr(overview, "FIRST_CARDS", cards)

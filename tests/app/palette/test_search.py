@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphviz_dash.app.palette.api import find_hits
+from graphviz_dash.app.palette.api import find_experiments, find_hits
 from tests.samples import compared_sample
 
 
@@ -28,3 +28,11 @@ def test_nodes_by_index() -> None:
     assert [hit.query["node"] for hit in find_hits(runs, "#12").hits] == ["12"]
     assert find_hits(runs, "  ").hits == []
     assert find_hits(runs, "no such kernel").hits == []
+
+
+def test_experiments_by_words() -> None:
+    names = [f"group-{number % 7}/Trial-{number}" for number in range(5000)]
+    assert find_experiments(names, "trial-4321 GROUP-2").names == ["group-2/Trial-4321"]
+    assert find_experiments(names, "experiment 4999").names == ["group-1/Trial-4999"]
+    assert find_experiments(names, "trial-9999").names == []
+    assert find_experiments(names, " ").names == names[:40]

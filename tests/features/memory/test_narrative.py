@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 from msgspec.structs import replace
 
@@ -35,4 +37,15 @@ def test_a_recorded_program_has_its_allocator_instead_of_a_memory_pass() -> None
     assert not comparison.reports
     assert describe_memory_cost(comparison).startswith(
         "default-sizes reserves 4.53 GiB at exit, 58.0 MiB of it (1.3%) in 1 private pool"
+    )
+
+
+def test_a_killed_program_has_the_pools_of_its_captures() -> None:
+    comparison = compare_memory(compared_sample("recorded-sglang"))
+    assert not comparison.reports
+    text = describe_memory_cost(comparison)
+    assert re.fullmatch(
+        r"default-sizes grew \d private pools? by [\d.]+ MiB when it captured 206 graphs; its "
+        r"memory at exit is unknown\.",
+        text,
     )

@@ -90,7 +90,7 @@ def test_a_link_is_one_step_of_the_history_and_keeps_the_document(new_tab: Page,
     at(new_tab, "/compare?experiment=step")
     expect(new_tab.locator("table.figures").first).to_be_visible()
     idle(new_tab)
-    assert new_tab.evaluate("history.length - window.marked") == 1
+    new_tab.wait_for_function("history.length - window.marked === 1")
     new_tab.go_back()
     expect(new_tab.locator(".own")).to_be_visible()
     # Asked to, the browser opens it elsewhere, as it opens any link.
@@ -162,7 +162,7 @@ def test_the_picker_at_the_top_changes_the_experiment_of_the_page(page: Page) ->
 def test_the_old_address_of_the_overview_leads_there(new_tab: Page, made: str) -> None:
     new_tab.goto(f"{made}/overview")
     expect(new_tab.locator(".hero").first).to_be_visible()
-    assert new_tab.url == f"{made}/"
+    expect(new_tab).to_have_url(f"{made}/")
 
 
 def test_back_leads_to_where_a_page_was_left_and_a_link_to_its_top(page: Page) -> None:

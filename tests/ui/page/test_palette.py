@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
@@ -33,7 +35,7 @@ def test_ctrl_k_jumps_and_share_copies(visitor: BrowserContext, dashboard: str) 
         page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text }")
         page.locator(".share-link").click()
         expect(page.locator(".share-link")).to_have_text("Link copied")
-        assert page.evaluate("window.copied") == page.url
+        page.wait_for_function("window.copied === location.href")
 
 
 def test_ctrl_k_between_two_pages_opens_with_the_next(
@@ -72,4 +74,27 @@ def test_invisible_characters_of_names_are_shown(visitor: BrowserContext, dashbo
         expect(names.first).to_have_text(r"safe\u202egpj.exe")
         expect(names.nth(1)).to_have_text(r"bell\x07 and <b>bold</b>")
         first = page.locator("dialog.palette [role=option]").first
-        assert "experiment=safe%E2%80%AEgpj.exe" in (first.get_attribute("href") or "")
+        expect(first).to_have_attribute("href", re.compile("experiment=safe%E2%80%AEgpj[.]exe"))
+
+
+def test_experiments_that_the_page_does_not_list_come_from_the_server(
+    visitor: BrowserContext, dashboard: str
+) -> None:
+    with tab(visitor) as page:
+        page.goto(f"{dashboard}/compare?experiment=fork-join")
+        expect(page.locator("[data-palette]")).to_be_attached()
+        page.evaluate(
+            """() => {
+              const bar = document.querySelector("[data-palette]")
+              const entries = JSON.parse(bar.dataset.palette)
+              entries.experiments = null
+              bar.dataset.palette = JSON.stringify(entries)
+            }"""
+        )
+        page.keyboard.press("Control+k")
+        names = page.locator("dialog.palette [role=option]").filter(has_text="decode")
+        expect(names.filter(has=page.locator("em", has_text="experiment"))).to_have_count(1)
+        field = page.get_by_role("combobox", name="Go to")
+        field.fill("experiment decode")
+        field.press("Enter")
+        page.wait_for_url("**/compare?experiment=decode")

@@ -52,7 +52,7 @@ def draw_time_breakdown(comparison: Comparison, theme: Theme) -> go.Figure | Non
     if not runs:
         return None
     labels = [escape(run.name) for run in runs]
-    longest = max(where.step_ns for run in runs if (where := _get_breakdown(run)))
+    longest = max(breakdown.step_ns for run in runs if (breakdown := _get_breakdown(run)))
     unit = choose_time_unit(longest)
     figure = go.Figure()
     for category in Category:
@@ -72,7 +72,7 @@ def draw_time_breakdown(comparison: Comparison, theme: Theme) -> go.Figure | Non
                     for value, run in _pair_with_runs(values, runs)
                 ],
             )
-    waiting = [where.waiting_ns for run in runs if (where := _get_breakdown(run))]
+    waiting = [breakdown.waiting_ns for run in runs if (breakdown := _get_breakdown(run))]
     if any(waiting):
         figure.add_bar(
             name=WAITING_FOR_RANKS,
@@ -89,7 +89,7 @@ def draw_time_breakdown(comparison: Comparison, theme: Theme) -> go.Figure | Non
                 for value, run in _pair_with_runs(waiting, runs)
             ],
         )
-    idle = [where.idle_ns or 0.0 for run in runs if (where := _get_breakdown(run))]
+    idle = [breakdown.idle_ns or 0.0 for run in runs if (breakdown := _get_breakdown(run))]
     figure.add_bar(
         name="GPU idle",
         y=labels,
@@ -110,11 +110,11 @@ def draw_time_breakdown(comparison: Comparison, theme: Theme) -> go.Figure | Non
         ],
     )
     for run, label in zip(runs, labels, strict=True):
-        where = _get_breakdown(run)
-        if where is not None:
-            add_end_label(figure, where.step_ns / unit.ns, label, format_ns(where.step_ns))
+        breakdown = _get_breakdown(run)
+        if breakdown is not None:
+            add_end_label(figure, breakdown.step_ns / unit.ns, label, format_ns(breakdown.step_ns))
     figure.update_layout(barmode="stack", bargap=0.34)
-    profiled = any(where.profiled for run in runs if (where := _get_breakdown(run)))
+    profiled = any(breakdown.profiled for run in runs if (breakdown := _get_breakdown(run)))
     title = (
         f"{unit.name} per step under the profiler (no unprofiled times)"
         if profiled
@@ -283,8 +283,8 @@ def _get_breakdown(run: RunComparison) -> TimeByCategory | None:
 
 
 def _get_part(run: RunComparison, category: Category) -> float:
-    where = _get_breakdown(run)
-    parts = where.scaled_parts if where else ()
+    breakdown = _get_breakdown(run)
+    parts = breakdown.scaled_parts if breakdown else ()
     return next((part.ns for part in parts if part.category is category), 0.0)
 
 
@@ -295,8 +295,8 @@ def _pair_with_runs(
 
 
 def _format_hover(label: str, ns: float, run: RunComparison) -> str:
-    where = _get_breakdown(run)
-    step_ns = where.step_ns if where else 0.0
+    breakdown = _get_breakdown(run)
+    step_ns = breakdown.step_ns if breakdown else 0.0
     share = format_percent(ns / step_ns) if step_ns else ""
     return (
         f"{escape(label)}<br>{format_ns(ns)}, {share} of the step<extra>{escape(run.name)}</extra>"

@@ -92,9 +92,9 @@ def draw_time_by_category(comparison: Comparison) -> str | None:
     ]
     if not measured:
         return None
-    longest = max(where.step_ns for _, where in measured)
+    longest = max(breakdown.step_ns for _, breakdown in measured)
     scale = (WIDTH - _LEFT - _RIGHT) / max(longest, 1)
-    categories = {part.category for _, where in measured for part in where.parts}
+    categories = {part.category for _, breakdown in measured for part in breakdown.parts}
     entries = [
         (category.value, CATEGORY_SHADES[category])
         for category in Category
@@ -102,32 +102,32 @@ def draw_time_by_category(comparison: Comparison) -> str | None:
     ]
     legend_markup, top = build_legend([*entries, ("GPU idle", IDLE)], _LEFT, 12, WIDTH)
     parts = [_HATCH.format(id="idle", stroke=css_colour(IDLE)), legend_markup]
-    for index, (name, where) in enumerate(measured):
+    for index, (name, breakdown) in enumerate(measured):
         y, x = top + index * _ROW, _LEFT
         parts.append(build_text(_LEFT - 10, y + 19, truncate_text(name, _LEFT - 14, 13), "", "end"))
-        for part in where.scaled_parts:
+        for part in breakdown.scaled_parts:
             tip = f"{part.category.value}: {format_ns(part.ns)}"
             fill = css_colour(CATEGORY_SHADES[part.category])
             parts.append(build_rectangle(x, y + 4, part.ns * scale, _ROW - 8, fill, tip=tip))
             x += part.ns * scale
-        if where.waiting_ns:
-            tip = f"{WAITING_FOR_RANKS}: {format_ns(where.waiting_ns)}"
-            wide = where.waiting_ns * scale
+        if breakdown.waiting_ns:
+            tip = f"{WAITING_FOR_RANKS}: {format_ns(breakdown.waiting_ns)}"
+            wide = breakdown.waiting_ns * scale
             edge = f'stroke="{css_colour(IDLE)}"'
             parts.append(build_rectangle(x, y + 4, wide, _ROW - 8, "none", extra=edge, tip=tip))
             parts.append(
                 build_text(x + 4, y + 19, truncate_text(WAITING_FOR_RANKS, wide - 8, 13), "muted")
             )
             x += wide
-        if where.idle_ns:
-            tip, edge = f"GPU idle: {format_ns(where.idle_ns)}", f'stroke="{css_colour(IDLE)}"'
-            wide = where.idle_ns * scale
+        if breakdown.idle_ns:
+            tip, edge = f"GPU idle: {format_ns(breakdown.idle_ns)}", f'stroke="{css_colour(IDLE)}"'
+            wide = breakdown.idle_ns * scale
             parts.append(
                 build_rectangle(x, y + 4, wide, _ROW - 8, "url(#idle)", extra=edge, tip=tip)
             )
             x += wide
-        parts.append(build_text(x + 8, y + 19, format_ns(where.step_ns), "num"))
-    profiled = any(where.profiled for _, where in measured)
+        parts.append(build_text(x + 8, y + 19, format_ns(breakdown.step_ns), "num"))
+    profiled = any(breakdown.profiled for _, breakdown in measured)
     step_name = "step under the profiler" if profiled else "clean step"
     description = f"Time breakdown of a {step_name}, by run"
     return build_drawing(WIDTH, top + len(measured) * _ROW, description, "".join(parts))

@@ -216,12 +216,12 @@ def build_unseen_graphs_document(run: RunComparison) -> UnseenGraphsDocument | N
     return None
 
 
-def build_time_breakdown(where: TimeByCategory | Missing) -> TimeByCategoryDocument | None:
+def build_time_breakdown(breakdown: TimeByCategory | Missing) -> TimeByCategoryDocument | None:
     """Build the breakdown of a step's time, in ns; None if missing."""
-    if isinstance(where, Missing):
+    if isinstance(breakdown, Missing):
         return None
-    parts = {part.category: part.ns for part in where.parts}
-    return build(TimeByCategoryDocument, where, parts=parts)
+    parts = {part.category: part.ns for part in breakdown.parts}
+    return build(TimeByCategoryDocument, breakdown, parts=parts)
 
 
 def build_run_document(

@@ -30,11 +30,11 @@ from graphviz_dash.units import format_ns
 def show_comparison_charts(key: str, result: Comparison, run: RunComparison | None) -> None:
     """Show the charts of the experiment ``key``, with the folded break-even of ``run``."""
     left, right = st.columns(2, gap="large")
-    where = get_figure(key, "where", partial(draw_time_breakdown, result))
-    if where is not None:
+    chart = get_figure(key, "where", partial(draw_time_breakdown, result))
+    if chart is not None:
         with left:
             st.header("Step time breakdown", anchor=Evidence.TIME_BREAKDOWN.value)
-            draw_figure(where, "where")
+            draw_figure(chart, "where")
             show_markup(
                 *(
                     format_element("p", escape_html(_explain_missing_idle(other)), "muted")
@@ -43,7 +43,7 @@ def show_comparison_charts(key: str, result: Comparison, run: RunComparison | No
             )
     iterations = get_figure(key, "iterations", partial(draw_iterations, result))
     if iterations is not None:
-        with right if where is not None else left:
+        with right if chart is not None else left:
             st.header(_format_iterations_title(result), anchor=Evidence.ITERATIONS.value)
             draw_figure(iterations, "iterations")
             if any(other.run.recording for other in result.runs):
@@ -76,13 +76,13 @@ def _show_break_even(key: str, result: Comparison, run: RunComparison) -> None:
 
 def _explain_missing_idle(run: RunComparison) -> str:
     """Explain a bar without idle time; empty if it has one."""
-    where = run.time_by_category
-    if isinstance(where, Missing) or where.excess_ns is None:
+    breakdown = run.time_by_category
+    if isinstance(breakdown, Missing) or breakdown.excess_ns is None:
         return ""
     ranks = "" if run.run.manifest.job_rank is None else ", including waits for other ranks"
     return (
-        f"{run.name}: profiled GPU work lasts {format_ns(where.busy_ns)}{ranks}, longer than "
-        f"the step of {format_ns(where.step_ns)} shown by the bar. The GPU idle time is "
+        f"{run.name}: profiled GPU work lasts {format_ns(breakdown.busy_ns)}{ranks}, longer than "
+        f"the step of {format_ns(breakdown.step_ns)} shown by the bar. The GPU idle time is "
         "unknown."
     )
 

@@ -243,16 +243,16 @@ def _show_pair_table(waterfall: Waterfall, rows: list[PairRow]) -> None:
     )
 
 
-def _format_names(work: TypicalStep, places: tuple[int, ...]) -> str | None:
-    if not places:
+def _format_names(work: TypicalStep, positions: tuple[int, ...]) -> str | None:
+    if not positions:
         return None
     return " + ".join(
-        shorten_name(escape_control_characters(work.items[item].name)) for item in places
+        shorten_name(escape_control_characters(work.items[item].name)) for item in positions
     )
 
 
-def _sum_durations_us(work: TypicalStep, places: tuple[int, ...]) -> float | None:
-    return sum(int(work.duration[item]) for item in places) / 1e3 if places else None
+def _sum_durations_us(work: TypicalStep, positions: tuple[int, ...]) -> float | None:
+    return sum(int(work.duration[item]) for item in positions) / 1e3 if positions else None
 
 
 def _format_node(after: TypicalStep, row: PairRow) -> str | None:

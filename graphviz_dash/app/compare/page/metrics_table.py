@@ -134,7 +134,7 @@ def _find_best_value(result: Comparison, metric: Metric) -> str | None:
     values = [
         (run[metric.id].value, run[metric.id].text) for run in result.runs if run.replays_match
     ]
-    comparable = [(value, shown) for value, shown in values if value is not None]
-    if metric.better is Better.NONE or len({shown for _, shown in comparable}) < 2:
+    comparable = [(value, label) for value, label in values if value is not None]
+    if metric.better is Better.NONE or len({label for _, label in comparable}) < 2:
         return None
     return min(comparable)[1] if metric.better is Better.LOWER else max(comparable)[1]

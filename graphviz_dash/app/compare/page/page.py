@@ -58,46 +58,46 @@ if TYPE_CHECKING:
 
 def render() -> None:
     """Render the page."""
-    chosen = load_selected_experiment(warned=True)
-    result = get_comparison(chosen.key)
+    selection = load_selected_experiment(warned=True)
+    result = get_comparison(selection.key)
     with st.container(horizontal=True, vertical_alignment="bottom", key="compare-head"):
         title = st.container()
         run = _select_run(result)
-    query = {url_state.EXPERIMENT: chosen.entry.name, **({"run": run.name} if run else {})}
+    query = {url_state.EXPERIMENT: selection.entry.name, **({"run": run.name} if run else {})}
     with title:
         show_markup(
-            format_page_heading("compare", escape_html(chosen.entry.name)),
+            format_page_heading("compare", escape_html(selection.entry.name)),
             format_answer(
                 build_run_answer(run) if run else build_answer(result),
                 find_shown_evidence(result, run),
                 query,
             ),
         )
-        limit_place = st.empty() if run is None else reserve_hardware_limit(run)
+        limit_slot = st.empty() if run is None else reserve_hardware_limit(run)
     if notes := format_failures(result) + format_doctor_verdicts(result):
         show_markup(format_element("div", notes, id=Evidence.FAILURES.value))
-    runs = chosen.experiment.runs
+    runs = selection.experiment.runs
     faulty = {name for name, _ in result.replay_diagnoses}
     examined = [
         entry for entry in runs if (entry.doctor and entry.doctor.findings) or entry.name in faulty
     ]
     for examined_run in examined:
         suffix = f" in {examined_run.name}" if len(examined) > 1 else ""
-        examined_query = {url_state.EXPERIMENT: chosen.entry.name, "run": examined_run.name}
+        examined_query = {url_state.EXPERIMENT: selection.entry.name, "run": examined_run.name}
         show_link("doctor", f"Doctor findings{suffix}, and how to fix them", examined_query)
     show_tracebacks(result)
     if run is not None:
         summary = build_summary_tiles(result, run)
         cells = [(tile.label, tile.value, tile.note) for tile in summary]
         show_markup(format_tiles(cells, {tile.label for tile in summary if tile.is_invalid}))
-        show_difference_panel(chosen.key, result, run)
-    show_modes_of_runs(get_loop_reports(chosen.key))
+        show_difference_panel(selection.key, result, run)
+    show_modes_of_runs(get_loop_reports(selection.key))
     if run is None:
         show_predictions(result, run)
         # Actions before details.
         show_remedies(runs)
     show_parallel_plans(result)
-    show_comparison_charts(chosen.key, result, run)
+    show_comparison_charts(selection.key, result, run)
     with st.container(gap=None):
         show_metrics_section(result, run)
         show_missing_shares(result)
@@ -106,7 +106,7 @@ def render() -> None:
             show_predictions(result, run)
             show_not_captured(run)
     show_recorded_panel(result)
-    kernels = get_kernels(chosen.key)
+    kernels = get_kernels(selection.key)
     if run is None:
         st.header("Kernels per traced step", anchor=Evidence.KERNELS.value)
         show_kernels_panel(kernels, run)
@@ -116,7 +116,7 @@ def render() -> None:
             show_kernels_panel(kernels, run)
         show_remedies(runs)
         # Last, because it reads the graph and its capture.
-        show_hardware_limit(chosen, run, limit_place)
+        show_hardware_limit(selection, run, limit_slot)
 
 
 def _select_run(result: Comparison) -> RunComparison | None:
@@ -145,10 +145,10 @@ _MAX_NODES: Final = 5_000
 
 def reserve_hardware_limit(run: RunComparison) -> DeltaGenerator:
     """Reserve the place of the sentence, so that the page below does not move when it comes."""
-    place = st.empty()
+    slot = st.empty()
     if _find_only_graph(run) and not isinstance(choose_ceilings(run.run), Missing):
-        place.html(format_element("p", "", _KIND))
-    return place
+        slot.html(format_element("p", "", _KIND))
+    return slot
 
 
 def _find_only_graph(run: RunComparison) -> str | None:
@@ -160,16 +160,16 @@ def _find_only_graph(run: RunComparison) -> str | None:
 
 
 def show_hardware_limit(
-    experiment: SelectedExperiment, run: RunComparison, place: DeltaGenerator
+    experiment: SelectedExperiment, run: RunComparison, slot: DeltaGenerator
 ) -> None:
-    """Show the sentence in ``place`` if the run has a single graph with known limits."""
+    """Show the sentence in ``slot`` if the run has a single graph with known limits."""
     graph = _find_only_graph(run)
     if graph is None or isinstance(choose_ceilings(run.run), Missing):
         return
     report = get_efficiency(experiment.key, run.name, graph)
     if isinstance(report, Missing) or isinstance(report.choice, Missing) or not report.known_ns:
         return
-    place.html(format_element("p", escape_html(describe_efficiency(report)), _KIND))
+    slot.html(format_element("p", escape_html(describe_efficiency(report)), _KIND))
 
 
 def show_missing_shares(result: Comparison) -> None:

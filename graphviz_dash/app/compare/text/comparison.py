@@ -192,9 +192,9 @@ def print_kernels(kernels: KernelTable, count: int) -> None:
     """Print ``count`` kernels per traced step, largest change first."""
     if not kernels.rows:
         return
-    shown = kernels.usual_rows[:count]
+    rows = kernels.usual_rows[:count]
     print_heading(
-        f"Kernels per traced step, {len(shown)} of {len(kernels.rows)}, largest change first"
+        f"Kernels per traced step, {len(rows)} of {len(kernels.rows)}, largest change first"
     )
     headings = ["kernel", "category"]
     for column, run in enumerate(kernels.runs):
@@ -202,7 +202,7 @@ def print_kernels(kernels: KernelTable, count: int) -> None:
         if kernels.has_changes(column):
             headings.append("change")
     table = create_table(*headings, right=range(2, len(headings)))
-    for row in shown:
+    for row in rows:
         cells = [build_cell(shorten(row.name, _NAME_LENGTH)), build_cell(row.category.value)]
         for column, (use, change) in enumerate(zip(row.uses, row.changes, strict=True)):
             cells.append(build_cell(format_count(use.count if use else None)))
@@ -298,14 +298,14 @@ def format_signed_ns(value: int) -> str:
 def _print_shares(
     waterfall: Waterfall, title: str, shares: tuple[StepShare, ...], count: int
 ) -> None:
-    shown = shares[:count]
+    rows = shares[:count]
     print_heading(
-        f"{waterfall.run} by {title}, {len(shown)} of {len(shares)}, largest difference first"
+        f"{waterfall.run} by {title}, {len(rows)} of {len(shares)}, largest difference first"
     )
     causes = _list_causes([waterfall])
     names = [cause.value for cause in causes]
     table = create_table(title, "work", *names, "difference", right=range(1, 10))
-    for share in shown:
+    for share in rows:
         before, after = share.items
         work = format_count(before) if before == after else f"{before:,} to {after:,}"
         table.add_row(

@@ -26,27 +26,24 @@ Column: TypeAlias = tuple[str, Sequence[MetricValue]]
 
 def print_figures(columns: Sequence[Column], *, brief: bool = False) -> None:
     """Print one table, by section of the registry, of the metrics that at least one run has;
-    ``brief`` prints the main ones only."""
-    if all(figure.value is None for _, figures in columns for figure in figures):
+    ``brief`` prints the main ones only, if there are any."""
+    available = {
+        figure.metric.id for _, figures in columns for figure in figures if figure.value is not None
+    }
+    if not available:
         return
+    if brief:
+        available = available.intersection(MAIN_METRICS) or available
     by_run = {name: {figure.metric.id: figure for figure in figures} for name, figures in columns}
     click.echo()
     headings = ["", *(part for name, _ in columns for part in (name, "spread")), "pass"]
     table = create_table(*headings, right=[1 + 2 * index for index in range(len(columns))])
     for title, metrics in SECTIONS.items():
-        shown = [
-            metric
-            for metric in metrics
-            if (not brief or metric.id in MAIN_METRICS)
-            and any(
-                metric.id in figures and figures[metric.id].value is not None
-                for figures in by_run.values()
-            )
-        ]
-        if not shown:
+        rows = [metric for metric in metrics if metric.id in available]
+        if not rows:
             continue
         table.add_row(build_cell(title, "bold"))
-        for metric in shown:
+        for metric in rows:
             cells = [build_cell(f"  {format_metric_title(metric)}")]
             for figures in by_run.values():
                 figure = figures[metric.id]

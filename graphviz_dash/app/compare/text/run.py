@@ -52,7 +52,7 @@ def print_run_summary(
     click.echo(
         escape_control_characters(
             f"{manifest.workload.name}, mode {manifest.mode.value}, on "
-            f"{manifest.environment.gpu_name}, {manifest.recorded_or_created_at[:10]}"
+            f"{manifest.environment.gpu_name}, {manifest.recording_day or 'date unknown'}"
         )
     )
     print_figures([(result.name, figures)], brief=True)

@@ -47,7 +47,7 @@ def compute_excess_series(run: Run) -> tuple[int, ...] | Missing:
     for limit in report.limits:
         if limit.limit_ns is None:
             continue
-        owners = [full_graph.owners[report.items[place].index] for place in limit.unit.items]
+        owners = [full_graph.owners[report.items[position].index] for position in limit.unit.items]
         samples = [replay_match.get_samples(graph, node) for graph, node in owners]
         if all(len(durations) == replays for durations in samples):
             excess += np.maximum(np.sum(samples, axis=0) - limit.limit_ns, 0.0)

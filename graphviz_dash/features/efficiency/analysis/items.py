@@ -60,14 +60,14 @@ def list_graph_items(graph: ExpandedGraph) -> tuple[WorkItem, ...]:
     """List the kernels, copies and memsets of a graph with their median durations."""
     replays = graph.table.replays
     items = []
-    for place, row in enumerate(graph.table.rows):
+    for position, row in enumerate(graph.table.rows):
         if row.node.kind not in _TIMED_KINDS or row.node.enabled is False:
             continue
         params = row.node.params
         kernel = params if isinstance(params, KernelParams) else None
         items.append(
             WorkItem(
-                index=place,
+                index=position,
                 name=row.node.label,
                 kind=row.node.kind,
                 category=row.category,

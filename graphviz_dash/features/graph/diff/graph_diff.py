@@ -341,23 +341,23 @@ def _find_moved(a: GraphTopology, b: GraphTopology, partner: list[int]) -> set[i
 def _find_changed_dependencies(
     a: GraphTopology, b: GraphTopology, partner: list[int], excluded: set[int]
 ) -> set[int]:
-    kept_a = {n for n, other in enumerate(partner) if other != UNMATCHED and n not in excluded}
-    kept_b = {partner[node] for node in kept_a}
-    before_a, before_b = _find_nearest(a, kept_a), _find_nearest(b, kept_b)
+    matched_a = {n for n, other in enumerate(partner) if other != UNMATCHED and n not in excluded}
+    matched_b = {partner[node] for node in matched_a}
+    before_a, before_b = _find_nearest(a, matched_a), _find_nearest(b, matched_b)
     return {
         node
-        for node in kept_a
+        for node in matched_a
         if {partner[predecessor] for predecessor in before_a[node]} != before_b[partner[node]]
     }
 
 
-def _find_nearest(topology: GraphTopology, kept: set[int]) -> dict[int, frozenset[int]]:
+def _find_nearest(topology: GraphTopology, matched: set[int]) -> dict[int, frozenset[int]]:
     """Find the nearest kept ancestors of each node, skipping nodes that are not kept."""
     nearest: dict[int, frozenset[int]] = {}
     for node in topology.order:
         nearest[node] = frozenset(
             ancestor
             for predecessor in topology.predecessors[node]
-            for ancestor in ((predecessor,) if predecessor in kept else nearest[predecessor])
+            for ancestor in ((predecessor,) if predecessor in matched else nearest[predecessor])
         )
     return nearest

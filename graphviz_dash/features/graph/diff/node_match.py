@@ -193,19 +193,19 @@ class _MatchState:
                     self.partner[node], self._owner[others[index]] = others[index], node
 
     @staticmethod
-    def _is_equal_count(wanted: int, offered: int) -> bool:
-        return wanted == offered
+    def _is_equal_count(requested: int, offered: int) -> bool:
+        return requested == offered
 
     @staticmethod
-    def _is_single(wanted: int, offered: int) -> bool:
-        return wanted == offered == 1
+    def _is_single(requested: int, offered: int) -> bool:
+        return requested == offered == 1
 
 
-def _accept_all(_wanted: int, _offered: int) -> bool:
+def _accept_all(_requested: int, _offered: int) -> bool:
     return True
 
 
-def _reject_all(_wanted: int, _offered: int) -> bool:
+def _reject_all(_requested: int, _offered: int) -> bool:
     return False
 
 

@@ -87,9 +87,9 @@ def predict_update(a: Sequence[CapturedGraph], b: Sequence[CapturedGraph]) -> Up
 
     Assumes an executable for host launches, instantiated without flags.
     """
-    inside_a, inside_b = {graph.id: graph for graph in a}, {graph.id: graph for graph in b}
+    graphs_of_a, graphs_of_b = {graph.id: graph for graph in a}, {graph.id: graph for graph in b}
     unknown: dict[str, None] = {}
-    violation = _find_violation(a[0], b[0], inside_a, inside_b, unknown)
+    violation = _find_violation(a[0], b[0], graphs_of_a, graphs_of_b, unknown)
     return UpdatePrediction(violation, () if violation else tuple(unknown))
 
 

@@ -77,7 +77,7 @@ class Box(msgspec.Struct, frozen=True, array_like=True):
 
 def build_box(
     graph: FoldedGraph,
-    placed: LayoutBox,
+    box: LayoutBox,
     colours: NodeColours,
     above: str,
     names: dict[str, int],
@@ -85,14 +85,14 @@ def build_box(
 ) -> Box:
     """Build the box of a leaf or group. ``above`` is the title of the enclosing group, which the
     box does not repeat. Full names are added to ``names`` once each."""
-    item = placed.fold
+    item = box.fold
     first = int(graph.root.order.positions[item.node]) if isinstance(item, Leaf) else item.first
     count = 1 if isinstance(item, Leaf) else item.count
     position: dict[str, Any] = {
-        "x": round(placed.x),
-        "y": round(placed.y),
-        "width": round(placed.width),
-        "height": round(placed.height),
+        "x": round(box.x),
+        "y": round(box.y),
+        "width": round(box.width),
+        "height": round(box.height),
         "critical": bool(graph.critical[first + count] > graph.critical[first]),
         "first": first,
         "count": count,
@@ -119,12 +119,12 @@ def build_box(
         )  # fmt: skip
     title = escape_control_characters(_shorten_title(item.title, above)).removeprefix(ATEN_PREFIX)
     repeated = item.kind is FoldKind.REPEAT
-    block = blocks.get(item.id, 0) if repeated and placed.open else ALL_BLOCKS
+    block = blocks.get(item.id, 0) if repeated and box.open else ALL_BLOCKS
     return Box(
-        id=item.id, **position, node=-1, open=placed.open, label=title[:_LABEL_LENGTH],
+        id=item.id, **position, node=-1, open=box.open, label=title[:_LABEL_LENGTH],
         note=_format_note(item, count),
         time=graph.times.format_time(first, count), colour=colours.get_group_colour(first, count),
-        strip=[] if placed.open else colours.sample_colours(first, count),
+        strip=[] if box.open else colours.sample_colours(first, count),
         repeats=item.repeats, name=-1,
         body=item.kind is FoldKind.BODY, where="", disabled=False,
         block=block, differ=graph.count_differing_blocks(item) if repeated else 0,

@@ -118,7 +118,7 @@ class FoldedGraph:
 
 
 def build_folded_graph(
-    whole: ExpandedGraph,
+    full_graph: ExpandedGraph,
     measured: MeasuredGraph | None = None,
     union: GraphUnion | None = None,
     eager: Callable[[], Mapping[int, EagerCounterpart]] = dict,
@@ -134,40 +134,40 @@ def build_folded_graph(
     ``limit_shares`` the shares of the hardware limit, and ``faults`` the result of a check of
     replays.
     """
-    root = fold_graph(whole, by)
-    path = build_path_marks(whole, measured)
+    root = fold_graph(full_graph, by)
+    path = build_path_marks(full_graph, measured)
     return FoldedGraph(
-        whole, root, index_groups(root), path, union, eager, streams, limit_shares, faults
+        full_graph, root, index_groups(root), path, union, eager, streams, limit_shares, faults
     )
 
 
-def fold_without_times(whole: ExpandedGraph, by: FoldCriterion) -> FoldedGraph:
+def fold_without_times(full_graph: ExpandedGraph, by: FoldCriterion) -> FoldedGraph:
     """Fold a graph without times; :func:`add_times` adds them."""
-    return replace(build_folded_graph(whole, by=by), complete=False)
+    return replace(build_folded_graph(full_graph, by=by), complete=False)
 
 
 def add_times(
     graph: FoldedGraph,
-    whole: ExpandedGraph,
+    full_graph: ExpandedGraph,
     measured: MeasuredGraph | None,
     eager: Callable[[], Mapping[int, EagerCounterpart]],
     streams: Callable[[], Mapping[int, int]],
     limit_shares: Callable[[], Mapping[int, float]] = dict,
     faults: Callable[[], Mapping[int, FaultState]] = dict,
 ) -> FoldedGraph:
-    """Add times to an untimed graph; ``whole`` has the same nodes with measured times."""
-    path = build_path_marks(whole, measured)
+    """Add times to an untimed graph; ``full_graph`` has the same nodes with measured times."""
+    path = build_path_marks(full_graph, measured)
     return FoldedGraph(
-        whole, graph.root, graph.groups, path, None, eager, streams, limit_shares, faults
+        full_graph, graph.root, graph.groups, path, None, eager, streams, limit_shares, faults
     )
 
 
 class GroupTimes:
     """GPU time per replay of groups, from prefix sums over the leaves in fold order."""
 
-    def __init__(self, whole: ExpandedGraph, order: Ints) -> None:
-        rows = whole.table.rows
-        self._replays = whole.table.replays
+    def __init__(self, full_graph: ExpandedGraph, order: Ints) -> None:
+        rows = full_graph.table.rows
+        self._replays = full_graph.table.replays
         count = len(rows)
         samples = np.fromiter((row.times.samples for row in rows), np.int64, count)
         # Medians are multiples of 0.5 ns, so twice the work is an integer and its sums are exact.
@@ -177,7 +177,7 @@ class GroupTimes:
         self._twice = _compute_prefix_sums(twice[order])
         self._seen = _compute_prefix_sums(self._samples > 0)
         optional = np.zeros(count, dtype=np.bool_)
-        optional[list(whole.optional_nodes)] = True
+        optional[list(full_graph.optional_nodes)] = True
         self._optional = _compute_prefix_sums(optional[order])
 
     def format_time(self, first: int, count: int) -> str:

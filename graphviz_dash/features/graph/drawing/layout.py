@@ -31,9 +31,9 @@ VisibleBlocks: TypeAlias = Mapping[str, int]
 """Visible block of each unfolded REPEAT, by its id; the first by default."""
 
 
-def get_visible_children(group: FoldGroup, shown: VisibleBlocks) -> tuple[FoldItem, ...]:
+def get_visible_children(group: FoldGroup, visible: VisibleBlocks) -> tuple[FoldItem, ...]:
     """Return the visible children of an unfolded group: one block of a REPEAT, unless ALL."""
-    block = shown.get(group.id, 0)
+    block = visible.get(group.id, 0)
     if group.kind is not FoldKind.REPEAT or block == ALL_BLOCKS:
         return group.children
     return (group.blocks[min(block, len(group.blocks) - 1)],)
@@ -63,30 +63,30 @@ class LayoutBox(Struct):
 
 
 def lay_out(
-    root: FoldGroup, expanded: frozenset[str], ratio: float, shown: VisibleBlocks
+    root: FoldGroup, expanded: frozenset[str], ratio: float, visible: VisibleBlocks
 ) -> LayoutBox:
     """Lay out the boxes of ``root`` with the groups of ``expanded`` unfolded (the root always is).
 
     Args:
         ratio: target width-to-height ratio.
-        shown: visible blocks of repeats.
+        visible: visible blocks of repeats.
     """
-    placed = _measure(root, expanded | {root.id}, ratio, shown)
-    _shift_box(placed, 0.0, 0.0)
-    return placed
+    box = _measure(root, expanded | {root.id}, ratio, visible)
+    _shift_box(box, 0.0, 0.0)
+    return box
 
 
 def _measure(
-    item: FoldItem, expanded: frozenset[str], ratio: float, shown: VisibleBlocks
+    item: FoldItem, expanded: frozenset[str], ratio: float, visible: VisibleBlocks
 ) -> LayoutBox:
     if isinstance(item, Leaf):
         return LayoutBox(item, BOX_WIDTH, LEAF_HEIGHT)
     if item.id not in expanded:
         return LayoutBox(item, BOX_WIDTH, GROUP_HEIGHT)
     # A single child gets the full space of its group.
-    children = get_visible_children(item, shown)
+    children = get_visible_children(item, visible)
     inner = ratio if len(children) == 1 else _NESTED_ASPECT_RATIO
-    inside = [_measure(child, expanded, inner, shown) for child in children]
+    inside = [_measure(child, expanded, inner, visible) for child in children]
     if item.kind is FoldKind.PARALLEL:
         width, height = _place_side_by_side(inside)
     elif item.kind is FoldKind.HOLDER:
@@ -179,9 +179,9 @@ def _compute_extent(inside: Sequence[LayoutBox], columns: list[int]) -> tuple[fl
     return sum(widths.values()) + GUTTER * (len(widths) - 1), max(heights.values())
 
 
-def _shift_box(placed: LayoutBox, x: float, y: float) -> None:
-    placed.x += x
-    placed.y += y
-    placed.right += x
-    for child in placed.inside:
-        _shift_box(child, placed.x, placed.y)
+def _shift_box(box: LayoutBox, x: float, y: float) -> None:
+    box.x += x
+    box.y += y
+    box.right += x
+    for child in box.inside:
+        _shift_box(child, box.x, box.y)

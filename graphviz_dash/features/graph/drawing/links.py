@@ -60,10 +60,10 @@ class Edges(Struct, frozen=True):
 
     @classmethod
     def from_graph(
-        cls, whole: ExpandedGraph, order: LeafOrder, path: PathMarks, union: GraphUnion | None
+        cls, full_graph: ExpandedGraph, order: LeafOrder, path: PathMarks, union: GraphUnion | None
     ) -> Edges:
-        """Build the edges of ``whole``, whose nodes have the fold order ``order``."""
-        edges = whole.table.graph.edges
+        """Build the edges of ``full_graph``, whose nodes have the fold order ``order``."""
+        edges = full_graph.table.graph.edges
         count = len(edges)
         marked = frozenset[tuple[int, int]]() if path.is_line else path.edges
         critical = ((edge.source, edge.target) in marked for edge in edges)

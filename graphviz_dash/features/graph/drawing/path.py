@@ -47,11 +47,11 @@ class PathMarks(Struct, frozen=True):
         return next(label for label, limit in SLACK_LABELS[1:] if slack < limit)
 
 
-def build_path_marks(whole: ExpandedGraph, measured: MeasuredGraph | None) -> PathMarks:
+def build_path_marks(full_graph: ExpandedGraph, measured: MeasuredGraph | None) -> PathMarks:
     """Compute the marks of a graph with its nested graphs; empty if it was not measured."""
     if measured is None:
         return PathMarks()
-    node_of = {name: position for position, name in enumerate(whole.owners)}
+    node_of = {name: position for position, name in enumerate(full_graph.owners)}
     measured_slack = {
         node_of[name]: (int(measured.slack[position]), position)
         for name, position in measured.index_of.items()
@@ -64,7 +64,7 @@ def build_path_marks(whole: ExpandedGraph, measured: MeasuredGraph | None) -> Pa
         if measured.nodes[position] in node_of
     ]
     is_line = len(path) == len(slack)
-    edges = () if is_line else _find_path_edges(path, whole.table.graph.edges, slack)
+    edges = () if is_line else _find_path_edges(path, full_graph.table.graph.edges, slack)
     return PathMarks(slack, frozenset(path), frozenset(edges), is_line)
 
 

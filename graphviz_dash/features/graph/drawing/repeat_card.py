@@ -75,20 +75,22 @@ def build_repeat_card(graph: FoldedGraph, ident: str, block: int) -> RepeatCard:
     facts = graph.repeats.get(ident)
     if facts is None:
         facts = graph.repeats[ident] = compute_repeat_facts(graph.full_graph, group)
-    shown = group.blocks[max(block, 0)]
-    usual = set(facts.variants[0].blocks)
-    unlike = [index for index in range(len(group.blocks)) if index not in usual]
-    following = [index for index in unlike if index > block] or unlike
+    selected_block = group.blocks[max(block, 0)]
+    typical = set(facts.variants[0].blocks)
+    different = [index for index in range(len(group.blocks)) if index not in typical]
+    following = [index for index in different if index > block] or different
     return RepeatCard(
         id=ident,
         title=escape_control_characters(group.title),
         repeats=len(group.blocks),
         block=block,
-        block_title=escape_control_characters(shown.title) if isinstance(shown, FoldGroup) else "",
+        block_title=escape_control_characters(selected_block.title)
+        if isinstance(selected_block, FoldGroup)
+        else "",
         block_time=_format_time(float(facts.times[max(block, 0)])),
         summary=summarize_times(facts),
         differences=list_block_differences(facts),
-        bars=_build_bars(facts, usual),
+        bars=_build_bars(facts, typical),
         unlike=[] if block < 0 else list(find_unusual_nodes(graph.full_graph, group, block)),
         next_unlike=following[0] if following else -1,
     )
@@ -98,7 +100,7 @@ def _format_time(ns: float) -> str:
     return "" if np.isnan(ns) else format_ns(ns)
 
 
-def _build_bars(facts: RepeatFacts, usual: set[int]) -> list[RepeatBar]:
+def _build_bars(facts: RepeatFacts, typical: set[int]) -> list[RepeatBar]:
     times = np.nan_to_num(facts.times)
     highest = float(times.max()) or 1.0
     count = min(_MAX_BARS, len(times))
@@ -108,7 +110,7 @@ def _build_bars(facts: RepeatFacts, usual: set[int]) -> list[RepeatBar]:
             first,
             last - 1,
             round(float(times[first:last].max()) / highest, 3),
-            any(index not in usual for index in range(first, last)),
+            any(index not in typical for index in range(first, last)),
         )
         for first, last in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True)
     ]
@@ -134,12 +136,12 @@ def summarize_times(facts: RepeatFacts) -> str:
 
 def list_block_differences(facts: RepeatFacts) -> list[str]:
     """List the differences between blocks, one line per kind; all text is printable."""
-    usual, *others = facts.variants
+    typical, *others = facts.variants
     if not others and not facts.launches:
         return ["All blocks have the same kernels and launch shapes."]
     lines = []
     if others:
-        lines.append(f"{format_count(len(usual.blocks))} blocks have the same kernels.")
+        lines.append(f"{format_count(len(typical.blocks))} blocks have the same kernels.")
         lines += [_format_variant_line(variant) for variant in others[:_MAX_LINES]]
         if len(others) > _MAX_LINES:
             lines.append(f"{format_count(len(others) - _MAX_LINES)} other differences.")

@@ -60,22 +60,22 @@ def choose_unfolding(
     expanded: Iterable[str] | None,
     focus: int | None,
     first: str | None,
-    shown: VisibleBlocks,
+    visible: VisibleBlocks,
     width: float,
 ) -> Unfolding:
     """Choose the open groups of a view; see :func:`view.dag_view` for the arguments."""
-    blocks = {ident: block for ident, block in shown.items() if ident in graph.groups}
+    blocks = {ident: block for ident, block in visible.items() if ident in graph.groups}
     required = {graph.root.id}
     if focus is not None:
         required |= _reveal_leaf(graph, graph.root.order.positions[focus], blocks)
     if first in graph.groups:
         required |= _reveal_leaf(graph, graph.groups[first].first, blocks, first) | {first}
-    wanted = (
+    targets = (
         _choose_readable_groups(graph.root, ratio, width)
         if expanded is None
         else mirror_ids(graph.groups, set(expanded) & set(graph.groups), blocks)
     )
-    open_ids, full = _apply_budget(graph.root, wanted | required, required, blocks)
+    open_ids, full = _apply_budget(graph.root, targets | required, required, blocks)
     return Unfolding(frozenset(open_ids), blocks, full)
 
 
@@ -110,8 +110,8 @@ def _choose_readable_groups(root: FoldGroup, ratio: float, canvas: float) -> set
 
 def _compute_zoom(root: FoldGroup, opened: set[str], ratio: float, canvas: float) -> float:
     """Compute the zoom at which the graph fits the canvas."""
-    placed = lay_out(root, frozenset(opened), ratio, {})
-    return min(canvas / placed.width, canvas / ratio / placed.height)
+    box = lay_out(root, frozenset(opened), ratio, {})
+    return min(canvas / box.width, canvas / ratio / box.height)
 
 
 def _reveal_leaf(
@@ -130,9 +130,9 @@ def _reveal_leaf(
 
 
 def _apply_budget(
-    root: FoldGroup, wanted: set[str], must: set[str], blocks: VisibleBlocks
+    root: FoldGroup, targets: set[str], must: set[str], blocks: VisibleBlocks
 ) -> tuple[set[str], bool]:
-    """Choose groups of ``wanted`` within the budget, those in ``must`` first, outer before inner.
+    """Choose groups of ``targets`` within the budget, those in ``must`` first, outer before inner.
     Also return whether a group had to stay folded."""
     opened: set[str] = set()
     box_count = 0
@@ -148,6 +148,6 @@ def _apply_budget(
         box_count += len(children)
         opened.add(group.id)
         for child in children:
-            if isinstance(child, FoldGroup) and child.id in wanted:
+            if isinstance(child, FoldGroup) and child.id in targets:
                 (queue if child.id in must else deferred).append(child)
     return opened, full

@@ -29,9 +29,9 @@ _PathRun: TypeAlias = tuple[Path, list[GroupDraft]]
 class OrderFolder(FoldRows):
     """Folder by execution order."""
 
-    def __init__(self, whole: ExpandedGraph) -> None:
-        super().__init__(whole)
-        edges = whole.table.graph.edges
+    def __init__(self, full_graph: ExpandedGraph) -> None:
+        super().__init__(full_graph)
+        edges = full_graph.table.graph.edges
         self.source = np.fromiter((edge.source for edge in edges), np.int64, len(edges))
         self.target = np.fromiter((edge.target for edge in edges), np.int64, len(edges))
         self._successors = _list_successors(len(self.rows), self.source, self.target)
@@ -108,11 +108,11 @@ class OrderFolder(FoldRows):
         return items
 
     def _build_region(
-        self, row: Sequence[GroupDraft], successors: Sequence[Sequence[int]], places: list[int]
+        self, row: Sequence[GroupDraft], successors: Sequence[Sequence[int]], positions: list[int]
     ) -> list[GroupDraft]:
-        parts = _find_components(successors, places)
+        parts = _find_components(successors, positions)
         if len(parts) == 1:
-            return self.group_tangle([row[index] for index in places])
+            return self.group_tangle([row[index] for index in positions])
         branches = [self._build_branch(row, successors, part) for part in parts]
         title = f"{len(parts)} branches"
         return [
@@ -139,13 +139,13 @@ class OrderFolder(FoldRows):
         return self.build_group(FoldKind.PARALLEL, f"branches {begin + 1} to {end}", items)
 
     def _build_branch(
-        self, row: Sequence[GroupDraft], successors: Sequence[Sequence[int]], places: list[int]
+        self, row: Sequence[GroupDraft], successors: Sequence[Sequence[int]], positions: list[int]
     ) -> GroupDraft:
-        branch_items = [row[index] for index in places]
-        position = {index: number for number, index in enumerate(places)}
+        branch_items = [row[index] for index in positions]
+        position = {index: number for number, index in enumerate(positions)}
         inner = [
             [position[successor] for successor in successors[index] if successor in position]
-            for index in places
+            for index in positions
         ]
         items = self.build_series(branch_items, inner)
         if len(items) > 1:
@@ -212,15 +212,15 @@ def _iter_nodes(item: GroupDraft) -> Iterator[int]:
             yield from _iter_nodes(child)
 
 
-def _find_components(successors: Sequence[Sequence[int]], places: list[int]) -> list[list[int]]:
-    adjacent: dict[int, list[int]] = {index: [] for index in places}
-    for index in places:
+def _find_components(successors: Sequence[Sequence[int]], positions: list[int]) -> list[list[int]]:
+    adjacent: dict[int, list[int]] = {index: [] for index in positions}
+    for index in positions:
         for successor in successors[index]:
             if successor in adjacent:
                 adjacent[index].append(successor)
                 adjacent[successor].append(index)
     part_of: dict[int, int] = {}
-    for start in places:
+    for start in positions:
         if start in part_of:
             continue
         part_of[start] = start
@@ -231,7 +231,7 @@ def _find_components(successors: Sequence[Sequence[int]], places: list[int]) -> 
                     part_of[neighbour] = start
                     pending.append(neighbour)
     parts: dict[int, list[int]] = {}
-    for index in places:
+    for index in positions:
         parts.setdefault(part_of[index], []).append(index)
     return list(parts.values())
 

@@ -31,11 +31,13 @@ class FoldCriterion(StrEnum):
     """Like ORDER, for a graph with only its data dependencies."""
 
 
-def fold_graph(whole: ExpandedGraph, criterion: FoldCriterion = FoldCriterion.ORDER) -> FoldGroup:
+def fold_graph(
+    full_graph: ExpandedGraph, criterion: FoldCriterion = FoldCriterion.ORDER
+) -> FoldGroup:
     """Fold a graph into a tree; deterministic, near-linear in nodes and edges."""
     if criterion is FoldCriterion.MODULE:
-        return ModuleFolder(whole).build_tree(whole.root_nodes)
-    return OrderFolder(whole).build_graph_tree(whole.root_nodes)
+        return ModuleFolder(full_graph).build_tree(full_graph.root_nodes)
+    return OrderFolder(full_graph).build_graph_tree(full_graph.root_nodes)
 
 
 _NO_MODULE: Final = "no module"
@@ -194,14 +196,14 @@ def _fill_paths(own_paths: list[Path | None], phases: Sequence[str]) -> list[Pat
 
 
 def _find_nearest_paths(
-    own_paths: Sequence[Path | None], phases: Sequence[str], step: int
+    paths: Sequence[Path | None], phases: Sequence[str], step: int
 ) -> list[Path | None]:
     """Find the nearest known path before each place (after it for ``step`` -1)."""
-    nearest: list[Path | None] = [None] * len(own_paths)
+    nearest: list[Path | None] = [None] * len(paths)
     last: Path | None = None
     last_backward: Path | None = None
-    for index in range(len(own_paths))[::step]:
-        path = own_paths[index]
+    for index in range(len(paths))[::step]:
+        path = paths[index]
         if path is None:
             nearest[index] = last_backward if phases[index] == _BACKWARD else last
         else:

@@ -49,8 +49,8 @@ class Levels:
         position = np.full(nodes, -1, dtype=np.int64)
         position[np.asarray(order, dtype=np.int64)] = np.arange(count)
         source, target = position[source], position[target]
-        is_inside = (source >= 0) & (target >= 0)
-        edges = (source[is_inside], target[is_inside])
+        is_internal = (source >= 0) & (target >= 0)
+        edges = (source[is_internal], target[is_internal])
         keys, self._names = _number_groups(paths)
         group = np.zeros(count, dtype=np.int64)
         splits = []
@@ -169,12 +169,14 @@ def _find_cycles(source: list[int], target: list[int]) -> dict[int, int]:
     for begin, end in zip(source, target, strict=True):
         successors.setdefault(begin, []).append(end)
         predecessors.setdefault(end, []).append(begin)
-    seen: set[int] = set()
-    order = [member for start in successors for member in _list_reachable(start, successors, seen)]
-    seen = set()
+    visited: set[int] = set()
+    order = [
+        member for start in successors for member in _list_reachable(start, successors, visited)
+    ]
+    visited = set()
     circles: dict[int, int] = {}
     for start in reversed(order):
-        members = _list_reachable(start, predecessors, seen)
+        members = _list_reachable(start, predecessors, visited)
         if len(members) > 1:
             circles.update(dict.fromkeys(members, start))
     return circles

@@ -81,10 +81,10 @@ def compute_repeat_facts(graph: ExpandedGraph, repeat: FoldGroup) -> RepeatFacts
     for number, signature in enumerate(signatures):
         groups.setdefault(signature, []).append(number)
     by_frequency = sorted(groups.items(), key=lambda item: -len(item[1]))
-    usual, members = by_frequency[0]
+    typical, members = by_frequency[0]
     variants = [BlockVariant(tuple(members))]
     variants += [
-        _build_variant(numbers, signature, usual) for signature, numbers in by_frequency[1:]
+        _build_variant(numbers, signature, typical) for signature, numbers in by_frequency[1:]
     ]
     times = np.array([_sum_times(rows, nodes) for nodes in blocks])
     return RepeatFacts(
@@ -97,13 +97,13 @@ def find_unusual_nodes(graph: ExpandedGraph, repeat: FoldGroup, block: int) -> t
     rows = graph.table.rows
     nodes = [_get_nodes(repeated) for repeated in repeat.blocks]
     signatures = [tuple(_get_signature(rows[node]) for node in members) for members in nodes]
-    usual = Counter(signatures).most_common(1)[0][0]
+    typical = Counter(signatures).most_common(1)[0][0]
     block_signature = signatures[block]
-    if block_signature == usual or max(len(block_signature), len(usual)) > _MAX_ALIGNED:
+    if block_signature == typical or max(len(block_signature), len(typical)) > _MAX_ALIGNED:
         return ()
     differing: list[int] = []
     for operation, _, _, begin, end in SequenceMatcher(
-        None, usual, block_signature, autojunk=False
+        None, typical, block_signature, autojunk=False
     ).get_opcodes():
         if operation != "equal":
             differing += nodes[block][begin:end]
@@ -119,9 +119,9 @@ def _get_signature(row: NodeRow) -> _Signature:
 
 
 def _build_variant(
-    numbers: Sequence[int], signature: Sequence[_Signature], usual: Sequence[_Signature]
+    numbers: Sequence[int], signature: Sequence[_Signature], typical: Sequence[_Signature]
 ) -> BlockVariant:
-    counts, usual_counts = Counter(signature), Counter(usual)
+    counts, usual_counts = Counter(signature), Counter(typical)
     return BlockVariant(
         tuple(numbers), _list_names(counts - usual_counts), _list_names(usual_counts - counts)
     )
@@ -144,9 +144,9 @@ def _compare_launches(
     for offset, nodes in enumerate(zip(*blocks, strict=True)):
         shapes = Counter(_get_launch_shape(rows[node]) for node in nodes)
         if len(shapes) > 1:
-            (usual, _), *others = shapes.most_common()
+            (typical, _), *others = shapes.most_common()
             name = shorten_name(rows[nodes[0]].node.label)
-            differences.append(LaunchDifference(offset, name, usual, tuple(others)))
+            differences.append(LaunchDifference(offset, name, typical, tuple(others)))
     return tuple(differences)
 
 

@@ -77,9 +77,9 @@ class GroupDraft(Struct):
 class FoldRows(ABC):
     """Base of all folders: leaves with their contents, and shortening of rows."""
 
-    def __init__(self, whole: ExpandedGraph) -> None:
-        self.rows: Sequence[NodeRow] = whole.table.rows
-        self._bodies = whole.bodies
+    def __init__(self, full_graph: ExpandedGraph) -> None:
+        self.rows: Sequence[NodeRow] = full_graph.table.rows
+        self._bodies = full_graph.bodies
         self._codes: dict[object, int] = {}
         # Blocks of a repeat are rows with the same shapes, so results are cached.
         self._borders_of: dict[tuple[int, ...], list[list[tuple[int, int]]]] = {}

@@ -152,11 +152,11 @@ def index_groups(root: FoldGroup) -> dict[str, FoldGroup]:
 
 
 def mirror_ids(
-    by_id: Mapping[str, FoldGroup], group_ids: Iterable[str], shown: Mapping[str, int]
+    by_id: Mapping[str, FoldGroup], group_ids: Iterable[str], visible: Mapping[str, int]
 ) -> set[str]:
     """Translate group ids into the shown block of each REPEAT; ids that it lacks are omitted.
 
-    ``shown`` is the block by REPEAT (default 0; -1 for all).
+    ``visible`` is the block by REPEAT (default 0; -1 for all).
     """
     ids = set()
     for ident in group_ids:
@@ -166,8 +166,8 @@ def mirror_ids(
             outer = by_id[".".join(current.split(".")[:depth])]
             # If one block represents all, the parts of the repeat are hidden.
             in_parts = in_parts and outer.is_part
-            if outer.kind is FoldKind.REPEAT and shown.get(outer.id, 0) >= 0 and not in_parts:
-                current = _translate_id(outer, by_id[current], shown.get(outer.id, 0), by_id)
+            if outer.kind is FoldKind.REPEAT and visible.get(outer.id, 0) >= 0 and not in_parts:
+                current = _translate_id(outer, by_id[current], visible.get(outer.id, 0), by_id)
                 in_parts = True
             depth += 1
         if current is not None:

@@ -36,7 +36,7 @@ _MAX_EDGES: Final = 500
 _MAX_CONTENTIONS: Final = 40
 
 
-def show_streams_panel(address: GraphAddress, whole: ExpandedGraph, theme: Theme) -> None:
+def show_streams_panel(address: GraphAddress, full_graph: ExpandedGraph, theme: Theme) -> None:
     """Show predicted and measured times on several streams, and the time lost to contention."""
     prediction, plan = get_parallel_prediction(*address), find_tried_plan(*address[:2])
     st.header("On several streams", anchor="streams")
@@ -60,7 +60,7 @@ def show_streams_panel(address: GraphAddress, whole: ExpandedGraph, theme: Theme
         )
         if expander.open:
             with expander:
-                _show_contentions(slowed, whole)
+                _show_contentions(slowed, full_graph)
 
 
 def _format_findings(sentences: Sequence[str]) -> list[str]:
@@ -69,9 +69,9 @@ def _format_findings(sentences: Sequence[str]) -> list[str]:
     return [first, format_details("Details", *others)] if others else [first]
 
 
-def _show_contentions(slowed: Sequence[Contention], whole: ExpandedGraph) -> None:
+def _show_contentions(slowed: Sequence[Contention], full_graph: ExpandedGraph) -> None:
     def label(node: int) -> str:
-        return f"{node} {build_node_lines(whole.table.rows[node])[0]}"
+        return f"{node} {build_node_lines(full_graph.table.rows[node])[0]}"
 
     data: dict[str, list[Any]] = {
         "Node": [label(entry.node) for entry in slowed],
@@ -100,7 +100,7 @@ def _show_contentions(slowed: Sequence[Contention], whole: ExpandedGraph) -> Non
 
 
 def show_concurrency_panel(
-    outcome: Concurrency | Missing, whole: ExpandedGraph, theme: Theme
+    outcome: Concurrency | Missing, full_graph: ExpandedGraph, theme: Theme
 ) -> None:
     """Show findings, schedules, and dependencies with the time lost in each."""
     st.header("Critical path and concurrency", anchor="critical-path")
@@ -121,19 +121,19 @@ def show_concurrency_panel(
     )
     if expander.open:
         with expander:
-            _show_edges(outcome, whole)
+            _show_edges(outcome, full_graph)
 
 
-def _show_edges(outcome: Concurrency, whole: ExpandedGraph) -> None:
+def _show_edges(outcome: Concurrency, full_graph: ExpandedGraph) -> None:
     measured = outcome.measured
-    names = {name: at for at, name in enumerate(whole.owners)}
+    names = {name: at for at, name in enumerate(full_graph.owners)}
     needless = set(outcome.redundant.edges)
     edges = sorted(measured.edges, key=lambda edge: -edge.lost_ns)[:_MAX_EDGES]
 
     def label(row_index: int) -> str:
         graph, index = measured.nodes[row_index]
         at = names.get((graph, index))
-        row = None if at is None else whole.table.rows[at]
+        row = None if at is None else full_graph.table.rows[at]
         return f"{index} {build_node_lines(row)[0] if row else graph}"
 
     data: dict[str, list[Any]] = {

@@ -54,7 +54,7 @@ class GraphChoice(Struct, frozen=True):
         return self.pair[0] if self.pair else None
 
 
-def select_graph(chosen: SelectedExperiment, runs: Sequence[Run]) -> GraphChoice:
+def select_graph(selection: SelectedExperiment, runs: Sequence[Run]) -> GraphChoice:
     """Show the pickers for a graph of ``runs``, each of which has at least one."""
     runs = list(runs)
     row = st.container(
@@ -62,12 +62,12 @@ def select_graph(chosen: SelectedExperiment, runs: Sequence[Run]) -> GraphChoice
     )
     with row:
         run = select_run(
-            runs, default=_find_fastest(chosen, runs), clears=("graph", "node", AGAINST)
+            runs, default=_find_fastest(selection, runs), clears=("graph", "node", AGAINST)
         )
-        _redirect_to_outer_graph(chosen, run)
-        address = (chosen.key, run.name, _select_id(chosen.key, run))
-        other = select_other(chosen.key, runs, address)
-        colours = _list_colours(chosen, other, address)
+        _redirect_to_outer_graph(selection, run)
+        address = (selection.key, run.name, _select_id(selection.key, run))
+        other = select_other(selection.key, runs, address)
+        colours = _list_colours(selection, other, address)
         colour = url_state.select_option(
             "colour", "Colour by", list(colours), width=180, format_func=colours.__getitem__
         )
@@ -89,12 +89,12 @@ def _select_id(key: str, run: Run) -> str:
     )
 
 
-def _find_fastest(chosen: SelectedExperiment, runs: Sequence[Run]) -> str | None:
+def _find_fastest(selection: SelectedExperiment, runs: Sequence[Run]) -> str | None:
     """Return the fastest run, if it has a graph.
 
     For recorded programs, prefer a run with source lines.
     """
-    best = get_comparison(chosen.key).best
+    best = get_comparison(selection.key).best
     if best is None or best.name not in {run.name for run in runs}:
         return None
     if best.run.recording is None or is_attributed(best.run):
@@ -103,25 +103,25 @@ def _find_fastest(chosen: SelectedExperiment, runs: Sequence[Run]) -> str | None
 
 
 def _list_colours(
-    chosen: SelectedExperiment, other: GraphAddress | None, address: GraphAddress
+    selection: SelectedExperiment, other: GraphAddress | None, address: GraphAddress
 ) -> dict[str, str]:
     labels = {"category": "kernel category"}
     labels |= {
         name: name for name in ("kind", "op", "module", "phase", "time", "slack", "stream", "limit")
     }
     labels |= {"op": "operator", "stream": "planned stream", "limit": "share of limit"}
-    if any(not run.graphs for run in chosen.experiment.runs):
+    if any(not run.graphs for run in selection.experiment.runs):
         labels["eager"] = "eager vs graph"
     if other is not None:
         return {_CHANGE: "change", **labels}
-    has_check = any(run.replay_check is not None for run in chosen.experiment.runs)
+    has_check = any(run.replay_check is not None for run in selection.experiment.runs)
     if has_check and get_fault_states(*address):
         # First, so that the drawing shows the fault.
         return {"fault": "replay check", **labels}
     return labels
 
 
-def _redirect_to_outer_graph(chosen: SelectedExperiment, run: Run) -> None:
+def _redirect_to_outer_graph(selection: SelectedExperiment, run: Run) -> None:
     by_id = {graph.id: graph for graph in run.graphs}
     requested = by_id.get(url_state.get_value("graph") or "")
     if requested is None or requested.parent is None:
@@ -130,7 +130,7 @@ def _redirect_to_outer_graph(chosen: SelectedExperiment, run: Run) -> None:
     while outer.parent is not None:
         outer = by_id[outer.parent[0]]
     index = get_requested_node(len(requested.nodes))
-    row = get_whole_graph(chosen.key, run.name, outer.id).find_place(requested.id, index or 0)
+    row = get_whole_graph(selection.key, run.name, outer.id).find_place(requested.id, index or 0)
     node = None if index is None or row is None else str(row)
     url_state.set_parameters({"graph": outer.id, "node": node})
 

@@ -53,32 +53,32 @@ PANEL_PX: Final = 640
 
 
 def show_graph_details(
-    chosen: SelectedExperiment, choice: GraphChoice, side: DeltaGenerator, selected: int | None
+    selection: SelectedExperiment, choice: GraphChoice, side: DeltaGenerator, selected: int | None
 ) -> None:
     """Show the node ``selected`` in ``side``, and the tables below the drawing."""
-    shown = get_whole_graph(*choice.address)
+    nodes = get_whole_graph(*choice.address)
     comparison = None if choice.pair is None else _load_comparison(*choice.pair)
     with side, st.container(border=True, height=PANEL_PX, key="node-panel"):
         if selected is None and comparison is not None:
             show_change_list(*comparison, choice.identity)
             if comparison[0].diff.is_same:
-                show_longest_nodes(shown.table, choice.identity)
+                show_longest_nodes(nodes.table, choice.identity)
         elif selected is None:
-            show_longest_nodes(shown.table, choice.identity)
+            show_longest_nodes(nodes.table, choice.identity)
         else:
-            _show_node(chosen, find_row_owner(choice.address, choice.pair, selected))
+            _show_node(selection, find_row_owner(choice.address, choice.pair, selected))
     if comparison is not None:
         show_differences(*comparison, choice.identity)
     show_perfetto_launches(choice.address)
     if choice.pair is None:
-        show_graph_properties(choice.address[0], choice.run, shown)
-    show_concurrency_panel(get_concurrency(*choice.address), shown, get_theme())
-    show_streams_panel(choice.address, shown, get_theme())
+        show_graph_properties(choice.address[0], choice.run, nodes)
+    show_concurrency_panel(get_concurrency(*choice.address), nodes, get_theme())
+    show_streams_panel(choice.address, nodes, get_theme())
     show_efficiency_panel(
         choice.identity, lambda: get_efficiency(*choice.address), find_in_graph, get_theme()
     )
     row = selected if choice.pair is None else None
-    show_node_table(shown, choice.identity, row)
+    show_node_table(nodes, choice.identity, row)
 
 
 def _load_comparison(
@@ -93,29 +93,29 @@ def find_in_graph(search_text: str) -> None:
     url_state.set_parameters({FIND: search_text or None})
 
 
-def _show_node(chosen: SelectedExperiment, owner: tuple[str, str, int]) -> None:
+def _show_node(selection: SelectedExperiment, owner: tuple[str, str, int]) -> None:
     run, graph, index = owner
-    matched = get_node_replays(chosen.key, run)
+    matched = get_node_replays(selection.key, run)
     durations = matched.get_samples(graph, index) if matched else np.zeros(0)
-    outer = _find_outer_graph(chosen, run, graph)
-    times = get_measured_graph(chosen.key, run, outer)
-    table = get_nodes(chosen.key, run, graph)
-    row = get_whole_graph(chosen.key, run, outer).find_place(graph, index) or 0
+    outer = _find_outer_graph(selection, run, graph)
+    times = get_measured_graph(selection.key, run, outer)
+    table = get_nodes(selection.key, run, graph)
+    row = get_whole_graph(selection.key, run, outer).find_place(graph, index) or 0
     card = build_node_card(
         table,
         index,
         np.asarray(durations, dtype=np.int64),
         None if isinstance(times, Missing) else times,
-        get_eager_nodes(chosen.key, run, outer).get(row),
-        get_node_needs(chosen.key, run, outer, (graph, index)),
-        get_graph_faults(chosen.key, run, outer),
+        get_eager_nodes(selection.key, run, outer).get(row),
+        get_node_needs(selection.key, run, outer, (graph, index)),
+        get_graph_faults(selection.key, run, outer),
         row,
     )
     show_markup(format_node_panel(card, get_theme()))
     query = {"select": f"{run}/{graph}#{index}"}
     # Navigation to the timeline also shows this slice.
     carry_parameters("timeline", query)
-    show_link("timeline", "Show in the timeline", {"experiment": chosen.entry.name} | query)
+    show_link("timeline", "Show in the timeline", {"experiment": selection.entry.name} | query)
     source = table.rows[index].origin.source
     if source is not None:
         st.button(
@@ -129,11 +129,11 @@ def _show_node(chosen: SelectedExperiment, owner: tuple[str, str, int]) -> None:
         )
 
 
-def _find_outer_graph(chosen: SelectedExperiment, run_name: str, graph_id: str) -> str:
+def _find_outer_graph(selection: SelectedExperiment, run_name: str, graph_id: str) -> str:
     """Return the graph launched when this one runs: itself, or the one that contains it."""
     parents = {
         graph.id: graph.parent
-        for run in chosen.experiment.runs
+        for run in selection.experiment.runs
         if run.name == run_name
         for graph in run.graphs
     }

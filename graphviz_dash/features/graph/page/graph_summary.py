@@ -15,11 +15,11 @@ from graphviz_dash.ui.page.markup import escape_html, format_element, show_marku
 from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
 
 
-def show_graph_summary(whole: ExpandedGraph) -> None:
+def show_graph_summary(full_graph: ExpandedGraph) -> None:
     """Show the size of the graph, and a note if its edges are only an order."""
-    show_markup(format_element("p", escape_html(_describe_size(whole)), "muted"))
-    if whole.table.graph.capture_index is not None:
-        show_markup(format_element("p", escape_html(_describe_unknown_edges(whole)), "muted"))
+    show_markup(format_element("p", escape_html(_describe_size(full_graph)), "muted"))
+    if full_graph.table.graph.capture_index is not None:
+        show_markup(format_element("p", escape_html(_describe_unknown_edges(full_graph)), "muted"))
 
 
 def show_graph_properties(key: str, run: Run, graph: ExpandedGraph) -> None:
@@ -29,8 +29,8 @@ def show_graph_properties(key: str, run: Run, graph: ExpandedGraph) -> None:
         show_markup(*(format_element("p", escape_html(line), "muted") for line in lines))
 
 
-def _describe_launch(key: str, run: Run, whole: ExpandedGraph) -> str:
-    graph = whole.table.graph
+def _describe_launch(key: str, run: Run, full_graph: ExpandedGraph) -> str:
+    graph = full_graph.table.graph
     recorded = next((other.device_launch for other in run.graphs if other.id == graph.id), None)
     verdict = describe_device_launch(get_device_launch(key, run.name, graph.id))
     driver = (
@@ -39,7 +39,7 @@ def _describe_launch(key: str, run: Run, whole: ExpandedGraph) -> str:
     if recorded is not None and verdict == format_device_launch_result(recorded):
         driver = ", confirmed by the driver"
     line = f"Device-side launch: {verdict}{driver}."
-    disabled = sum(row.node.enabled is False for row in whole.table.rows)
+    disabled = sum(row.node.enabled is False for row in full_graph.table.rows)
     if disabled:
         nodes_are = "1 node is" if disabled == 1 else f"{format_count(disabled)} nodes are"
         line += f" {nodes_are} disabled in the graph exec."
@@ -53,16 +53,16 @@ def _describe_unknown_edges(graph: ExpandedGraph) -> str:
     )
 
 
-def _describe_size(whole: ExpandedGraph) -> str:
-    table = whole.table
-    nested = len(table.rows) - len(whole.root_nodes)
+def _describe_size(full_graph: ExpandedGraph) -> str:
+    table = full_graph.table
+    nested = len(table.rows) - len(full_graph.root_nodes)
     parts = [
         pluralize(len(table.rows), "node")
         + (f" ({format_count(nested)} of them nested)" if nested else "")
         + f", {pluralize(len(table.graph.edges), 'edge')}",
     ]
     if table.replays:
-        parts.append(f"{format_ns(whole.work_ns)} of GPU work (sum of node medians)")
+        parts.append(f"{format_ns(full_graph.work_ns)} of GPU work (sum of node medians)")
     return " · ".join(parts)
 
 

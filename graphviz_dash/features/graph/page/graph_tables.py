@@ -24,7 +24,7 @@ _HEIGHT: Final = 420
 _PICKED: Final = "picked-in-table"
 
 
-def show_node_table(whole: ExpandedGraph, identity: str, selected: int | None) -> None:
+def show_node_table(full_graph: ExpandedGraph, identity: str, selected: int | None) -> None:
     """Show all nodes, filtered by ``?search=``; selecting a row selects its node."""
     # Build and send up to 50,000 rows only if the expander is open.
     table = st.expander(
@@ -40,11 +40,11 @@ def show_node_table(whole: ExpandedGraph, identity: str, selected: int | None) -
         query = url_state.show_search_field(
             "search", "Search nodes", "Search by name, operator, module or source line"
         )
-        rows = [row for row in whole.table.rows if not query or _matches(row, query)]
+        rows = [row for row in full_graph.table.rows if not query or _matches(row, query)]
         first = _get_first_node(f"{_PICKED}-{identity}", selected)
         rows = _move_to_front(rows, [row.node.index == first for row in rows])
         key = f"nodes-{identity}-{query}-{first}"
-        _show_table(whole, rows, key, first, f"{_PICKED}-{identity}")
+        _show_table(full_graph, rows, key, first, f"{_PICKED}-{identity}")
 
 
 def _matches(row: NodeRow, query: str) -> bool:
@@ -64,12 +64,14 @@ def _move_to_front(rows: list[Any], is_first: list[bool]) -> list[Any]:
 
 
 def _show_table(
-    whole: ExpandedGraph, rows: Sequence[NodeRow], key: str, first: int | None, slot: str
+    full_graph: ExpandedGraph, rows: Sequence[NodeRow], key: str, first: int | None, slot: str
 ) -> None:
     st.dataframe(
         {
             "Node": [
-                _format_node_name(whole, row.node.index) if whole.bodies else row.node.index
+                _format_node_name(full_graph, row.node.index)
+                if full_graph.bodies
+                else row.node.index
                 for row in rows
             ],
             "Operator": [escape_control_characters(row.origin.op or "") for row in rows],
@@ -115,6 +117,6 @@ def _select_node(nodes: list[int], row: int | None, first: int | None, slot: str
         url_state.set_parameters({"node": str(node)})
 
 
-def _format_node_name(whole: ExpandedGraph, row_index: int) -> str:
-    graph, index = whole.owners[row_index]
-    return str(index) if row_index < len(whole.root_nodes) else f"{index} of {graph}"
+def _format_node_name(full_graph: ExpandedGraph, row_index: int) -> str:
+    graph, index = full_graph.owners[row_index]
+    return str(index) if row_index < len(full_graph.root_nodes) else f"{index} of {graph}"

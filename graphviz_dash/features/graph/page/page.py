@@ -66,10 +66,10 @@ _DRAWING_S: Final = 0.1
 
 def render() -> None:
     """Render the page."""
-    chosen = load_selected_experiment()
-    runs = [run for run in chosen.experiment.runs if run.graphs]
+    selection = load_selected_experiment()
+    runs = [run for run in selection.experiment.runs if run.graphs]
     if not runs:
-        all_runs = chosen.experiment.runs
+        all_runs = selection.experiment.runs
         reasons = explain_missing_graphs(all_runs)
         if any(run.manifest.sources for run in all_runs):
             reasons.append(
@@ -79,10 +79,10 @@ def render() -> None:
         show_missing_content("graph", all_runs, "No captured graph in this experiment", *reasons)
         return
     show_tabs("graph")
-    _show_graph(chosen, select_graph(chosen, runs))
+    _show_graph(selection, select_graph(selection, runs))
 
 
-def _show_graph(chosen: SelectedExperiment, choice: GraphChoice) -> None:
+def _show_graph(selection: SelectedExperiment, choice: GraphChoice) -> None:
     count = count_nodes(choice.run, choice.address[2])
     # The drawing prepares a large graph on first use and shows the progress.
     fold = _get_fold()
@@ -108,7 +108,7 @@ def _show_graph(chosen: SelectedExperiment, choice: GraphChoice) -> None:
     if count >= LARGE_GRAPH_NODES and choice.pair is None:
         # Lines that arrive after the drawing must not move it.
         show_source_lines(get_whole_graph(*choice.address).table, choice.run, selected)
-    show_graph_details(chosen, choice, right, selected)
+    show_graph_details(selection, choice, right, selected)
 
 
 def _show_introduction(choice: GraphChoice, count: int, *, ready: bool) -> int:
@@ -149,7 +149,7 @@ def _format_names(earlier: GraphAddress, later: GraphAddress) -> tuple[str, str]
 def _draw_graph(choice: GraphChoice, count: int, fold: str, *, ready: bool) -> int | None:
     return render_dag(
         *choice.drawn_graph,
-        against=choice.earlier_graph,
+        other_graph=choice.earlier_graph,
         color_by=choice.colour,
         selected=get_requested_node(count),
         on_select=url_state.only_on_this_page(_select_node),

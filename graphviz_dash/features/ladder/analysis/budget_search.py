@@ -37,12 +37,14 @@ class SizePath(Struct, frozen=True):
     The first entry covers all requests.
     """
 
-    def compute_total_ns(self, places: Ints) -> float:
-        """Compute the total time of all requests on the path over ``places``, in ns."""
-        if not len(places):
+    def compute_total_ns(self, positions: Ints) -> float:
+        """Compute the total time of all requests on the path over ``positions``, in ns."""
+        if not len(positions):
             return float(self.remaining_ns[0])
-        steps = np.diff(self.cumulative_requests[places], prepend=0.0)
-        return float((self.replay_ns[places] * steps).sum() + self.remaining_ns[places[-1] + 1])
+        steps = np.diff(self.cumulative_requests[positions], prepend=0.0)
+        return float(
+            (self.replay_ns[positions] * steps).sum() + self.remaining_ns[positions[-1] + 1]
+        )
 
 
 class Limits(Struct, frozen=True):
@@ -58,16 +60,16 @@ class Limits(Struct, frozen=True):
         """Select some of the resources."""
         return Limits(self.size_usage[:, resources], self.last_usage[:, resources])
 
-    def compute_usage(self, places: Ints) -> Floats:
-        """Compute the usage of the path over ``places``, shape (resources,)."""
-        if not len(places):
+    def compute_usage(self, positions: Ints) -> Floats:
+        """Compute the usage of the path over ``positions``, shape (resources,)."""
+        if not len(positions):
             return np.zeros(self.size_usage.shape[1])
-        used: Floats = self.size_usage[places].sum(axis=0) + self.last_usage[places[-1]]
+        used: Floats = self.size_usage[positions].sum(axis=0) + self.last_usage[positions[-1]]
         return used
 
-    def is_satisfied_by(self, places: Ints) -> bool:
-        """Check whether the path over ``places`` is within all limits."""
-        return bool((self.compute_usage(places) <= 1 + _SLACK).all())
+    def is_satisfied_by(self, positions: Ints) -> bool:
+        """Check whether the path over ``positions`` is within all limits."""
+        return bool((self.compute_usage(positions) <= 1 + _SLACK).all())
 
 
 class BoundedPath(Struct, frozen=True):
@@ -131,12 +133,16 @@ def _search_within(path: SizePath, limits: Limits, starts: Sequence[Ints]) -> Bo
 
 def _find_fastest(path: SizePath, limits: Limits, paths: Sequence[Ints]) -> BoundedPath | None:
     totals = [
-        (path.compute_total_ns(places), places)
-        for places in paths
-        if limits.is_satisfied_by(places)
+        (path.compute_total_ns(positions), positions)
+        for positions in paths
+        if limits.is_satisfied_by(positions)
     ]
-    total, places = min(totals, key=lambda pair: (pair[0], len(pair[1])), default=(np.inf, None))
-    return BoundedPath(places, total, total) if places is not None and np.isfinite(total) else None
+    total, positions = min(totals, key=lambda pair: (pair[0], len(pair[1])), default=(np.inf, None))
+    return (
+        BoundedPath(positions, total, total)
+        if positions is not None and np.isfinite(total)
+        else None
+    )
 
 
 def _search_prices(
@@ -190,11 +196,11 @@ def _find_priced_path(path: SizePath, limits: Limits, prices: Floats) -> _Priced
         return _PricedPath(
             prices, onward, float(path.remaining_ns[0]) - price_sum, np.zeros(0, dtype=np.int64)
         )
-    places = [first]
-    while following[places[-1]] >= 0:
-        places.append(int(following[places[-1]]))
+    positions = [first]
+    while following[positions[-1]] >= 0:
+        positions.append(int(following[positions[-1]]))
     return _PricedPath(
-        prices, onward, float(arrival[first]) - price_sum, np.array(places, dtype=np.int64)
+        prices, onward, float(arrival[first]) - price_sum, np.array(positions, dtype=np.int64)
     )
 
 
@@ -216,8 +222,8 @@ class _LabelSearch:
         for index in range(len(self._path.replay_ns)):
             self._extend_to(index)
             if len(self._times) > _MAX_LABELS and self._incumbent is not None:
-                places, total = self._incumbent.places, self._incumbent.total_ns
-                return BoundedPath(places, total, min(total, self._best.bound_ns))
+                positions, total = self._incumbent.places, self._incumbent.total_ns
+                return BoundedPath(positions, total, min(total, self._best.bound_ns))
         return self._incumbent
 
     def _extend_to(self, index: int) -> None:
@@ -250,11 +256,11 @@ class _LabelSearch:
             )
 
     def _trace_back(self, label: int) -> Ints:
-        places: list[int] = []
+        positions: list[int] = []
         while label > 0:
-            places.append(self._place[label])
+            positions.append(self._place[label])
             label = self._parent[label]
-        return np.array(places[::-1], dtype=np.int64)
+        return np.array(positions[::-1], dtype=np.int64)
 
 
 def _find_undominated(times: Floats, used: Floats) -> Ints:
@@ -265,10 +271,10 @@ def _find_undominated(times: Floats, used: Floats) -> Ints:
         running_min = np.minimum.accumulate(ordered)
         return np.sort(order[np.append(True, ordered[1:] < running_min[:-1])[: len(order)]])
     order = np.lexsort((*used.T[::-1], times))
-    kept: list[int] = []
+    retained: list[int] = []
     kept_used = np.empty_like(used)
     for label in order.tolist():
-        if not (kept_used[: len(kept)] <= used[label]).all(axis=1).any():
-            kept_used[len(kept)] = used[label]
-            kept.append(label)
-    return np.array(sorted(kept), dtype=np.int64)
+        if not (kept_used[: len(retained)] <= used[label]).all(axis=1).any():
+            kept_used[len(retained)] = used[label]
+            retained.append(label)
+    return np.array(sorted(retained), dtype=np.int64)

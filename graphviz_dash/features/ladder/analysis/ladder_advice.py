@@ -180,17 +180,17 @@ def build_ladder_basis(data: LadderData) -> LadderBasis:
     sizes = collect_sizes(data, data.requests)
     problem = build_problem(data, times, sizes, requests, counts.astype(float))
     candidates = select_candidates(sizes, data.requests)
-    chosen_from = problem.select(candidates)
+    source_rungs = problem.select(candidates)
     max_count = min(2 * len(data.current_sizes), _MAX_COUNT)
-    best_by_count = find_ladders_by_count(chosen_from, max_count)
+    best_by_count = find_ladders_by_count(source_rungs, max_count)
     return LadderBasis(
         data=data,
         times=times,
         problem=problem,
         halves=build_judged_halves(data, times, sizes, candidates, max_count),
-        candidate_problem=chosen_from,
+        candidate_problem=source_rungs,
         best_by_count=best_by_count,
-        points=_build_points(problem, chosen_from, times, best_by_count),
+        points=_build_points(problem, source_rungs, times, best_by_count),
     )
 
 
@@ -204,7 +204,7 @@ def _build_points(
     and of timed ones."""
     timed_problem = candidates.select(np.flatnonzero(np.isin(candidates.sizes, times.sizes)))
     ladders: set[tuple[int, ...]] = set()
-    for source, ladder_places in (
+    for source, rung_positions in (
         (candidates, by_count.places),
         (candidates, find_tradeoffs(candidates)),
         (
@@ -215,7 +215,7 @@ def _build_points(
         ),
         (timed_problem, find_tradeoffs(timed_problem) if len(timed_problem.sizes) else ()),
     ):
-        ladders |= {tuple(source.sizes[places].tolist()) for places in ladder_places}
+        ladders |= {tuple(source.sizes[positions].tolist()) for positions in rung_positions}
     points = [build_point(problem, times, sizes) for sizes in ladders]
     return tuple(
         sorted(
@@ -276,8 +276,8 @@ def recommend_ladder(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missi
         step_ns=data.step_ns,
         ceiling=_build_ceiling(problem, times, ladder),
         curve=tuple(
-            (len(places), total / len(data.requests))
-            for places, total in zip(
+            (len(positions), total / len(data.requests))
+            for positions, total in zip(
                 basis.best_by_count.places, basis.best_by_count.totals_ns, strict=True
             )
         ),

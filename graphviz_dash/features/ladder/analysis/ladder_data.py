@@ -76,9 +76,9 @@ class TimeEstimates(Struct, frozen=True):
 
 def estimate_times(data: LadderData) -> TimeEstimates:
     """Estimate times by the medians of all samples."""
-    fallback_sizes, places = np.unique(data.fallback_sizes, return_inverse=True)
-    order = np.argsort(places, kind="stable")
-    groups = np.split(data.fallback_ns[order], np.cumsum(np.bincount(places))[:-1])
+    fallback_sizes, positions = np.unique(data.fallback_sizes, return_inverse=True)
+    order = np.argsort(positions, kind="stable")
+    groups = np.split(data.fallback_ns[order], np.cumsum(np.bincount(positions))[:-1])
     fallbacks = np.array([compute_median(group) for group in groups if len(group)])
     sizes, times = fit_size_times(
         data.samples, np.array([compute_median(member.replay_ns) for member in data.samples])

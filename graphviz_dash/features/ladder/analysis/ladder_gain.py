@@ -128,12 +128,12 @@ class _ChoiceInputs(Struct, frozen=True):
 
 
 def _judge_half(
-    chosen_by: LadderData, judged_by: LadderData, choice: _ChoiceInputs, stream: int
+    reference_data: LadderData, judged_by: LadderData, choice: _ChoiceInputs, stream: int
 ) -> JudgedHalf:
-    whole, sizes = choice.estimates, choice.sizes
-    requests, counts = np.unique(chosen_by.requests, return_counts=True)
+    total_estimate, sizes = choice.estimates, choice.sizes
+    requests, counts = np.unique(reference_data.requests, return_counts=True)
     problem = build_problem(
-        chosen_by, estimate_times(chosen_by), sizes, requests, counts.astype(float)
+        reference_data, estimate_times(reference_data), sizes, requests, counts.astype(float)
     )
     generator = np.random.Generator(np.random.PCG64([_SEED, stream]))
     resampled_medians = np.stack(
@@ -147,7 +147,9 @@ def _judge_half(
         best_by_count=find_ladders_by_count(candidate_problem, choice.max_count),
         judge_problem=build_problem(
             judged_by,
-            TimeEstimates(sampled, times[:, 0], whole.fallback_sizes, whole.fallback_ns),
+            TimeEstimates(
+                sampled, times[:, 0], total_estimate.fallback_sizes, total_estimate.fallback_ns
+            ),
             sizes,
             requested,
             np.ones(len(requested)),
@@ -187,7 +189,7 @@ def _split_halves(data: LadderData) -> tuple[LadderData, LadderData]:
     if is_even.all():
         is_even = np.arange(len(data.requests)) % 2 == 0
     halves = []
-    for half, is_chosen in enumerate((is_even, ~is_even)):
+    for half, is_half in enumerate((is_even, ~is_even)):
         samples = tuple(
             ReplaySamples(
                 member.size,
@@ -197,7 +199,7 @@ def _split_halves(data: LadderData) -> tuple[LadderData, LadderData]:
             )
             for member in data.samples
         )
-        requests = data.requests[is_chosen] if is_chosen.any() else data.requests
+        requests = data.requests[is_half] if is_half.any() else data.requests
         halves.append(
             LadderData(
                 data.captured,
@@ -227,9 +229,9 @@ def _resample_counts(requests: Ints, sizes: Ints, generator: np.random.Generator
     Blocks preserve the correlation of neighbouring requests.
     """
     block = max(1, math.isqrt(len(requests)))
-    places = np.searchsorted(sizes, requests)
+    positions = np.searchsorted(sizes, requests)
     blocks = -(-len(requests) // block)
-    cells = np.arange(len(requests)) // block * len(sizes) + places
+    cells = np.arange(len(requests)) // block * len(sizes) + positions
     counts = np.bincount(cells, minlength=blocks * len(sizes)).reshape(blocks, len(sizes))
     draws = generator.multinomial(blocks, np.full(blocks, 1 / blocks), size=_RESAMPLES)
     # Floats, because integers do not use the fast matrix library.

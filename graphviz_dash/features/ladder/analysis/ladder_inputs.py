@@ -92,9 +92,13 @@ def _compute_costs(
     """
     added = sum(member.pool_growth_bytes or 0 for member in members)
     explained = _estimate_explained_bytes(members)
-    kept_bytes = sum(explained.values())
-    one_time_bytes = min(sum(member.exclusive_bytes or 0 for member in members) - kept_bytes, added)
-    scale = min(1.0, (added - one_time_bytes) / kept_bytes) if kept_bytes else 0.0
+    explained_bytes_total = sum(explained.values())
+    one_time_bytes = min(
+        sum(member.exclusive_bytes or 0 for member in members) - explained_bytes_total, added
+    )
+    scale = (
+        min(1.0, (added - one_time_bytes) / explained_bytes_total) if explained_bytes_total else 0.0
+    )
     needs = _list_pool_needs(members)
     sizes = np.array([0, *(size for size, _ in needs)])
     shares = np.array([0.0, *(need for _, need in needs)])
@@ -110,7 +114,8 @@ def _compute_costs(
                 for member in size_members
             ),
             one_time_bytes
-            + float(np.interp(size, sizes, shares)) * max(added - one_time_bytes - kept_bytes, 0),
+            + float(np.interp(size, sizes, shares))
+            * max(added - one_time_bytes - explained_bytes_total, 0),
             sum(member.startup_ns for member in size_members),
         )
         for size, size_members in sorted(by_size.items())
@@ -125,17 +130,19 @@ def _estimate_explained_bytes(members: Sequence[MemberReport]) -> dict[int, floa
     explained: dict[int, float] = {}
     max_bytes = bytes_per_size = math.inf
     for member in sorted(members, key=lambda member: member.index, reverse=True):
-        own_bytes = float(member.exclusive_bytes or 0)
+        member_bytes = float(member.exclusive_bytes or 0)
         if member.size:
-            usual_bytes = max(max_bytes, bytes_per_size * member.size)
-            own_bytes = usual_bytes if own_bytes > _EXCESS_RATIO * usual_bytes else own_bytes
+            typical_bytes = max(max_bytes, bytes_per_size * member.size)
+            member_bytes = (
+                typical_bytes if member_bytes > _EXCESS_RATIO * typical_bytes else member_bytes
+            )
             if math.isinf(max_bytes):
                 max_bytes = bytes_per_size = 0.0
             max_bytes, bytes_per_size = (
-                max(max_bytes, own_bytes),
-                max(bytes_per_size, own_bytes / member.size),
+                max(max_bytes, member_bytes),
+                max(bytes_per_size, member_bytes / member.size),
             )
-        explained[member.index] = own_bytes
+        explained[member.index] = member_bytes
     return explained
 
 

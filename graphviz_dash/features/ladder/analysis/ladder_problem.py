@@ -35,15 +35,15 @@ class LadderProblem(Struct, frozen=True):
     Infinite if unknown, so that a ladder must cover the request.
     """
 
-    def select(self, places: Ints) -> LadderProblem:
-        """Restrict the problem to the sizes at ``places``."""
+    def select(self, positions: Ints) -> LadderProblem:
+        """Restrict the problem to the sizes at ``positions``."""
         return replace(
             self,
-            sizes=self.sizes[places],
-            replay_ns=self.replay_ns[places],
-            exclusive_bytes=self.exclusive_bytes[places],
-            pool_bytes=self.pool_bytes[places],
-            startup_ns=self.startup_ns[places],
+            sizes=self.sizes[positions],
+            replay_ns=self.replay_ns[positions],
+            exclusive_bytes=self.exclusive_bytes[positions],
+            pool_bytes=self.pool_bytes[positions],
+            startup_ns=self.startup_ns[positions],
         )
 
     def count_covered(self) -> Floats:
@@ -106,12 +106,12 @@ class LadderCost(Struct, frozen=True):
     """Time to prepare the graphs, in ns."""
 
 
-def find_padded_places(problem: LadderProblem, places: Ints) -> Ints:
-    """Find the padded size of each request among ``places``; -1 if all are smaller. Shape
+def find_padded_places(problem: LadderProblem, padded_positions: Ints) -> Ints:
+    """Find the padded size of each request among ``padded_positions``; -1 if all are smaller. Shape
     (requests,)."""
-    ladder = problem.sizes[places]
+    ladder = problem.sizes[padded_positions]
     position = np.searchsorted(ladder, problem.requests, side="left")
-    return np.where(position < len(ladder), np.append(places, -1)[position], -1)
+    return np.where(position < len(ladder), np.append(padded_positions, -1)[position], -1)
 
 
 def find_places(problem: LadderProblem, sizes: Sequence[int]) -> Ints:
@@ -121,8 +121,8 @@ def find_places(problem: LadderProblem, sizes: Sequence[int]) -> Ints:
 
 def compute_ladder_cost(problem: LadderProblem, sizes: Sequence[int]) -> LadderCost:
     """Compute the cost of the ladder ``sizes``, a subset of ``problem.sizes``."""
-    places = find_places(problem, sizes)
-    padded = find_padded_places(problem, places)
+    positions = find_places(problem, sizes)
+    padded = find_padded_places(problem, positions)
     counts = problem.counts
     has_graph = (padded >= 0) & (counts > 0)
     falls_back = (padded < 0) & (counts > 0)
@@ -134,13 +134,13 @@ def compute_ladder_cost(problem: LadderProblem, sizes: Sequence[int]) -> LadderC
         padding_ns=float((replays - counts[has_graph] * exact_ns).sum()),
         fallback_ns=fallback_ns,
         fallbacks=float(counts[falls_back].sum()),
-        memory_bytes=compute_memory_bytes(problem, places),
-        startup_ns=float(problem.startup_ns[places].sum()),
+        memory_bytes=compute_memory_bytes(problem, positions),
+        startup_ns=float(problem.startup_ns[positions].sum()),
     )
 
 
-def compute_memory_bytes(problem: LadderProblem, places: Ints) -> float:
-    """Compute the device memory of the graphs at ascending ``places``, in bytes."""
-    if not len(places):
+def compute_memory_bytes(problem: LadderProblem, positions: Ints) -> float:
+    """Compute the device memory of the graphs at ascending ``positions``, in bytes."""
+    if not len(positions):
         return 0.0
-    return float(problem.exclusive_bytes[places].sum() + problem.pool_bytes[places[-1]])
+    return float(problem.exclusive_bytes[positions].sum() + problem.pool_bytes[positions[-1]])

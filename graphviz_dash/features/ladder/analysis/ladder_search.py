@@ -41,7 +41,9 @@ class LaddersByCount(Struct, frozen=True):
 
     def select_up_to(self, graphs: int) -> LaddersByCount:
         """Select the ladders with at most ``graphs`` graphs."""
-        selected = [number for number, places in enumerate(self.places) if len(places) <= graphs]
+        selected = [
+            number for number, positions in enumerate(self.places) if len(positions) <= graphs
+        ]
         return LaddersByCount(
             min(self.max_count, graphs),
             tuple(self.places[number] for number in selected),
@@ -106,7 +108,7 @@ def find_tradeoffs(problem: LadderProblem) -> tuple[Ints, ...]:
         tuple(find_priced_path(path, limits, fastest_ns * np.array(prices)).tolist())
         for prices in product(_PRICES, _PRICES)
     }
-    return tuple(np.array(places, dtype=np.int64) for places in sorted(ladders))
+    return tuple(np.array(positions, dtype=np.int64) for positions in sorted(ladders))
 
 
 def _build_path(problem: LadderProblem) -> SizePath:
@@ -136,11 +138,11 @@ def _build_limits(problem: LadderProblem, budget: Budget) -> Limits:
 def _search_by_count(path: SizePath, max_count: int) -> list[Ints]:
     """Find the fastest feasible ladder for each number of graphs up to ``most``."""
     count = len(path.replay_ns)
-    places = np.arange(count)
+    positions = np.arange(count)
     total_by_size = path.replay_ns * path.cumulative_requests
     # One row per size: time saved by a smaller size that serves part of its requests.
     reduction = np.where(
-        places < places[:, None], np.outer(-path.replay_ns, path.cumulative_requests), np.inf
+        positions < positions[:, None], np.outer(-path.replay_ns, path.cumulative_requests), np.inf
     )
     ladders = [np.zeros(0, dtype=np.int64)] if np.isfinite(path.remaining_ns[0]) else []
     parents = [np.full(count, -1)]
@@ -150,7 +152,7 @@ def _search_by_count(path: SizePath, max_count: int) -> list[Ints]:
         if number > 1:
             np.add(reduction, best_ns, out=sums)
             parents.append(np.argmin(sums, axis=1))
-            best_ns = sums[places, parents[-1]] + total_by_size
+            best_ns = sums[positions, parents[-1]] + total_by_size
         totals = best_ns + path.remaining_ns[1:]
         last = int(np.argmin(totals))
         if np.isfinite(totals[last]):
@@ -159,7 +161,7 @@ def _search_by_count(path: SizePath, max_count: int) -> list[Ints]:
 
 
 def _trace_back(parents: list[Ints], last: int) -> Ints:
-    places = [last]
+    positions = [last]
     for parent in reversed(parents[1:]):
-        places.append(int(parent[places[-1]]))
-    return np.array(places[::-1], dtype=np.int64)
+        positions.append(int(parent[positions[-1]]))
+    return np.array(positions[::-1], dtype=np.int64)

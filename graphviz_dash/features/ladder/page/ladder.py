@@ -25,6 +25,7 @@ from graphviz_dash.features.ladder.narrative import (
 )
 from graphviz_dash.features.ladder.page.state import get_advice, get_coverage
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.engine_steps import describe_eager_steps
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import draw_figure, get_figure
 from graphviz_dash.ui.page.markup import (
@@ -40,6 +41,20 @@ from graphviz_dash.units import format_bytes, format_count, format_ns, round_sig
 _MAX_GRAPHS: Final = 512
 
 
+def show_coverage(key: str, run: int, family: int, loop: LoopReport) -> None:
+    """Show why steps of an engine ran without a graph, and worthwhile sizes for them to copy."""
+    report = loop.families[family]
+    reasons = describe_eager_steps(loop) if loop.engine is not None else ()
+    show_markup(*(format_element("p", escape_html(reason), "said") for reason in reasons))
+    coverage = get_coverage(key, run, family)
+    if coverage is None or not coverage.is_worthwhile:
+        return
+    show_markup(format_element("p", escape_html(describe_coverage(report, coverage)), "answer"))
+    present = {member.size for member in report.members if member.size}
+    for option in list_size_options(loop, report, sorted({*present, *coverage.new_sizes})):
+        _show_sizes(option)
+
+
 @st.fragment
 def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None:
     """Show the advice for a family, given by its indices in the reports of the experiment ``key``.
@@ -47,7 +62,11 @@ def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None
     A fragment: a changed budget redraws only this panel.
     """
     report = loop.families[family]
-    st.header("Recommended capture sizes", anchor=False)
+    coverage = get_coverage(key, run, family)
+    title = "Recommended capture sizes"
+    if coverage is not None and coverage.is_worthwhile:
+        title = f"Recommended capture sizes up to {format_count(coverage.largest_graph)}"
+    st.header(title, anchor=False)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="budgets"):
         today = len({member.size for member in report.members if member.size})
         graphs = _read_limit("graphs", "Max sizes", f"{today} (current)", 1)
@@ -63,10 +82,6 @@ def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None
         show_markup(format_element("p", escape_html(f"No ladder: {result.reason}."), "said"))
         return
     fastest = " ".join(filter(None, (describe_fastest(result), describe_interpolation(result))))
-    coverage = get_coverage(key, run, family)
-    if coverage is not None and coverage.is_worthwhile:
-        text = escape_html(describe_coverage(report, coverage))
-        show_markup(format_element("p", text, "answer"))
     show_markup(
         format_element("p", escape_html(describe_advice(result)), "answer"),
     )
@@ -79,7 +94,7 @@ def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None
             _show_sizes(option)
     with right:
         chart_key = ("ladder", run, family, budget)
-        chart = get_figure(key, chart_key, lambda seen: draw_ladder(result, seen), Extent.OUTLINE)
+        chart = get_figure(key, chart_key, lambda theme: draw_ladder(result, theme), Extent.OUTLINE)
         if chart is not None:
             draw_figure(chart, f"ladder-{key}-{run}-{family}-{budget}")
     notes = (
@@ -95,10 +110,9 @@ def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None
             *(format_element("p", escape_html(note), "said") for note in notes if note),
         )
     )
-    if coverage is not None:
-        if not coverage.is_worthwhile:
-            text = escape_html(describe_coverage(report, coverage))
-            show_markup(format_element("p", text, "said"))
+    if coverage is not None and not coverage.is_worthwhile:
+        text = escape_html(describe_coverage(report, coverage))
+        show_markup(format_element("p", text, "said"))
         for option in list_size_options(loop, report, (*result.current_sizes, *coverage.new_sizes)):
             _show_sizes(option)
     # The end of the page script, which stores the address, does not run after a fragment.

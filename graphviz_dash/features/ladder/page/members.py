@@ -81,7 +81,7 @@ def show_members_table(entry: Entry, report: LoopReport, family: FamilyReport) -
 
 def _build_columns(family: FamilyReport) -> dict[str, list[Any]]:
     members = family.members
-    own_memory = [
+    memory_cells = [
         None
         if member.exclusive_bytes is None and member.executable_bytes is None
         else ((member.exclusive_bytes or 0) + (member.executable_bytes or 0)) / _MIB
@@ -106,7 +106,7 @@ def _build_columns(family: FamilyReport) -> dict[str, list[Any]]:
             None if member.first_launch_ns is None else member.first_launch_ns / 1e3
             for member in members
         ],
-        "Own memory (MiB)": own_memory,
+        "Own memory (MiB)": memory_cells,
         "Pool growth (MiB)": [
             None if member.pool_growth_bytes is None else member.pool_growth_bytes / _MIB
             for member in members

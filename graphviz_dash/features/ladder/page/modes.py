@@ -12,21 +12,15 @@ from graphviz_dash.features.ladder.narrative import (
     format_mode,
     format_mode_spread,
 )
-from graphviz_dash.narrative.engine_steps import describe_eager_steps, format_size_range
+from graphviz_dash.narrative.engine_steps import format_size_range
 from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
 from graphviz_dash.units import format_count, format_ns, format_percent
 
 
 def show_modes_panel(report: LoopReport) -> None:
-    """Show the steps by phase and mode, and why steps ran without a graph, folded."""
+    """Show the steps by phase and mode, folded."""
     with st.expander("Steps by mode", icon=":material/table_rows:"):
-        show_markup(
-            _format_modes([report]),
-            *(
-                format_element("p", escape_html(sentence), "said")
-                for sentence in describe_eager_steps(report)
-            ),
-        )
+        show_markup(_format_modes([report]))
 
 
 def show_modes_of_runs(reports: Sequence[LoopReport]) -> None:

@@ -25,7 +25,7 @@ from graphviz_dash.features.ladder.narrative import (
     describe_size_comparison,
     summarize_loop,
 )
-from graphviz_dash.features.ladder.page.ladder import show_ladder_panel
+from graphviz_dash.features.ladder.page.ladder import show_coverage, show_ladder_panel
 from graphviz_dash.features.ladder.page.members import show_members_table
 from graphviz_dash.features.ladder.page.modes import show_modes_panel
 from graphviz_dash.features.ladder.page.sizes import (
@@ -79,9 +79,9 @@ def render() -> None:
     entry = find_selected_entry()
     reports = () if entry is None else _get_reports(entry)
     if entry is None or not reports:
-        chosen = load_selected_experiment()
-        show_markup(format_page_heading("graphs", escape_html(chosen.entry.name)))
-        _show_no_family(chosen)
+        selection = load_selected_experiment()
+        show_markup(format_page_heading("graphs", escape_html(selection.entry.name)))
+        _show_no_family(selection)
         return
     toast_changes([entry])
     dim_empty_pages(entry)
@@ -97,6 +97,8 @@ def render() -> None:
             format_page_heading("graphs", escape_html(entry.name)),
             format_element("p", escape_html(summarize_loop(report)), "sentence"),
         )
+    if family.has_sizes:
+        show_coverage(entry.key, number, family_index, report)
     show_markup(format_tiles(build_family_tiles(family)))
     if report.engine is not None:
         show_modes_panel(report)
@@ -123,8 +125,8 @@ def render() -> None:
         mark_kernel_changes(entry.key, number, family_index, family, slots)
 
 
-def _show_no_family(chosen: SelectedExperiment) -> None:
-    recorded = [run for run in chosen.experiment.runs if run.recording is not None]
+def _show_no_family(selection: SelectedExperiment) -> None:
+    recorded = [run for run in selection.experiment.runs if run.recording is not None]
     if not recorded:
         show_empty_state(
             "No recorded program in this experiment",

@@ -77,7 +77,7 @@ def _draw_chart(
 ) -> None:
     chart_key = ("family", number, family.index, len(marks))
     chart = get_figure(
-        key, chart_key, lambda seen: draw_family(family, marks, seen), Extent.OUTLINE
+        key, chart_key, lambda theme: draw_family(family, marks, theme), Extent.OUTLINE
     )
     if chart is None:
         show_markup(format_element("p", "No replay of a known size was timed on the GPU", "muted"))
@@ -158,7 +158,7 @@ def show_costs_panel(key: str, number: int, family: FamilyReport) -> None:
     show_markup(format_element("p", escape_html(describe_family_costs(family)), "said"))
     chart_key = ("stairs", number, family.index)
     chart = get_figure(
-        key, chart_key, lambda seen: draw_cumulative_costs(family, seen), Extent.OUTLINE
+        key, chart_key, lambda theme: draw_cumulative_costs(family, theme), Extent.OUTLINE
     )
     if chart is not None:
         draw_figure(chart, f"stairs-{key}-{family.index}")

@@ -108,15 +108,15 @@ def _fit_hinges(nodes: Floats, times: Floats, knees: Floats) -> tuple[Floats, Fl
     """
     rise = np.maximum(0.0, nodes - knees[:, None])[:, None, :]
     weight = 1.0 / times**2
-    ones, along, square = (
+    constants, slopes, square = (
         weight.sum(axis=1),
         (weight * rise).sum(axis=2),
         (weight * rise**2).sum(axis=2),
     )
     flat, steep = (weight * times).sum(axis=1), (weight * times * rise).sum(axis=2)
-    determinant = ones * square - along**2
-    slope = (ones * steep - along * flat) / determinant
-    base = (flat - slope * along) / ones
+    determinant = constants * square - slopes**2
+    slope = (constants * steep - slopes * flat) / determinant
+    base = (flat - slope * slopes) / constants
     residual = ((base[:, :, None] + slope[:, :, None] * rise) / times - 1.0) ** 2
     best = residual.sum(axis=2).argmin(axis=0)
     row = np.arange(len(times))

@@ -80,13 +80,13 @@ def judge_launch(
     )
 
 
-def _decide_verdict(ratio: float, ratios: Spread, usual: Spread) -> Verdict:
-    usual_high = usual.high or usual.low
-    if usual.low <= ratio <= usual_high:
+def _decide_verdict(ratio: float, ratios: Spread, typical: Spread) -> Verdict:
+    typical_high = typical.high or typical.low
+    if typical.low <= ratio <= typical_high:
         return Verdict.EXPECTED
-    if ratios.low > usual_high:
+    if ratios.low > typical_high:
         return Verdict.SLOWER
-    return Verdict.FASTER if (ratios.high or ratios.low) < usual.low else Verdict.INCONCLUSIVE
+    return Verdict.FASTER if (ratios.high or ratios.low) < typical.low else Verdict.INCONCLUSIVE
 
 
 def _predict_launch(

@@ -54,13 +54,13 @@ def draw_launch_costs(
     theme: Theme,
     *,
     log: bool,
-    own: Sequence[ProgramGraph] = (),
+    program_graphs: Sequence[ProgramGraph] = (),
     published: PublishedLaunch | None = None,
 ) -> go.Figure | None:
     """Draw medians with spread by number of nodes; None without samples.
 
     Shows linear chains, and parallel chains of the most frequent width. ``log`` selects logarithmic
-    axes. ``own`` graphs are separate marks; ``published`` figures of linear chains are dashed.
+    axes. ``program_graphs`` are separate marks; ``published`` figures of linear chains are dashed.
     """
     figure = go.Figure()
     for colour, (name, costs) in zip(
@@ -86,7 +86,7 @@ def draw_launch_costs(
         return None
     if published is not None:
         _add_published(figure, published, measure, theme, max(_list_sizes(recordings)))
-    _add_own_graphs(figure, own, measure, theme)
+    _add_own_graphs(figure, program_graphs, measure, theme)
     kind = "log" if log else "linear"
     figure.update_xaxes(
         title="nodes in the graph", type=kind, dtick=1 if log else None, tickformat=","
@@ -128,9 +128,9 @@ def _list_sizes(recordings: Mapping[str, LaunchCosts]) -> list[int]:
 
 
 def _add_own_graphs(
-    figure: go.Figure, own: Sequence[ProgramGraph], measure: LaunchMeasure, theme: Theme
+    figure: go.Figure, program_graphs: Sequence[ProgramGraph], measure: LaunchMeasure, theme: Theme
 ) -> None:
-    measured = [graph for graph in own if measure in graph.timings]
+    measured = [graph for graph in program_graphs if measure in graph.timings]
     if not measured:
         return
     figure.add_scatter(

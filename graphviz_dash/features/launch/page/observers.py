@@ -73,7 +73,7 @@ def show_observer_panel(entry: Entry) -> None:
     chart = get_figure(
         entry.key,
         ("observers", selected),
-        lambda seen: draw_observers(effect, seen),
+        lambda theme: draw_observers(effect, theme),
         Extent.NO_TRACES,
     )
     draw_figure(chart, "observers")

@@ -284,7 +284,7 @@ def show_launch_graph(
 def _build_figure(
     cache_key: tuple[str, ...],
     measure: LaunchMeasure,
-    seen: Theme,
+    theme: Theme,
     scale: str,
     overlays: tuple[str, ...],
     _recordings: dict[str, LaunchCosts],
@@ -293,8 +293,8 @@ def _build_figure(
     return draw_launch_costs(
         _recordings,
         measure,
-        seen,
+        theme,
         log=scale == _LOG,
-        own=_graphs if _OWN in overlays else (),
+        program_graphs=_graphs if _OWN in overlays else (),
         published=read_published_launch() if _PUBLISHED in overlays else None,
     )

@@ -19,12 +19,12 @@ from graphviz_dash.units import format_bytes, format_count
 _MIB: Final = 1 << 20
 
 
-def show_pools_panel(chosen: SelectedExperiment, report: MemoryReport) -> None:
+def show_pools_panel(selection: SelectedExperiment, report: MemoryReport) -> None:
     """Show the content of a run's pools, and the bytes that each graph uses in the selected one."""
     if not report.pools:
         return
     st.header(f"Private pools of {escape_markdown(report.run)}", anchor=False)
-    run = next(run for run in chosen.experiment.runs if run.name == report.run)
+    run = next(run for run in selection.experiment.runs if run.name == report.run)
     names = [_format_pool_name(pool) for pool in report.pools]
     name = names[0]
     if len(names) > 1:
@@ -34,8 +34,8 @@ def show_pools_panel(chosen: SelectedExperiment, report: MemoryReport) -> None:
     if run.memory_pass is not None:
         pool_key = ("pool", run.name, pool.id)
         measured = run.memory_pass
-        usage = STORE.derive(chosen.key, pool_key, lambda _: build_pool_map(measured, pool.id))
-        chart = get_figure(chosen.key, pool_key, lambda seen: draw_pool_map(usage, seen))
+        usage = STORE.derive(selection.key, pool_key, lambda _: build_pool_map(measured, pool.id))
+        chart = get_figure(selection.key, pool_key, lambda theme: draw_pool_map(usage, theme))
         if chart is not None:
             draw_figure(chart, "memory-pool")
             row_count = len(chart.layout.yaxis.categoryarray)

@@ -66,27 +66,27 @@ _MAX_SHARES: Final = 12
 
 def render() -> None:
     """Render the page."""
-    chosen = load_selected_experiment()
-    result = get_memory(chosen.key)
+    selection = load_selected_experiment()
+    result = get_memory(selection.key)
     if not result.reports:
-        show_markup(format_page_heading("memory", escape_html(chosen.entry.name)))
-        show_markup(format_failures(get_comparison(chosen.key)))
-        uses = list_allocator_states(chosen.experiment.runs)
-        _show_allocator(chosen, uses)
-        _show_snapshots(chosen)
-        show_ledgers(chosen, get_ledgers(chosen.key))
-        _show_statistics(chosen)
-        _show_missing_pass(chosen, result, known=bool(uses))
+        show_markup(format_page_heading("memory", escape_html(selection.entry.name)))
+        show_markup(format_failures(get_comparison(selection.key)))
+        uses = list_allocator_states(selection.experiment.runs)
+        _show_allocator(selection, uses)
+        _show_snapshots(selection)
+        show_ledgers(selection, get_ledgers(selection.key))
+        _show_statistics(selection)
+        _show_missing_pass(selection, result, known=bool(uses))
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="page-head"):
         title = st.container()
         report = _select_report(result)
     with title:
         show_markup(
-            format_page_heading("memory", escape_html(chosen.entry.name)),
+            format_page_heading("memory", escape_html(selection.entry.name)),
             format_element("p", escape_html(describe_memory_cost(result, report.run)), "sentence"),
         )
-    show_markup(format_failures(get_comparison(chosen.key)))
+    show_markup(format_failures(get_comparison(selection.key)))
     show_markup(_format_tiles(result, report))
     change = result.get_difference(report.run)
     if (
@@ -95,20 +95,20 @@ def render() -> None:
         and not isinstance(change.activation_overhead, Missing)
     ):
         st.caption(escape_markdown(f"{PUBLISHED_OVERHEAD}."))
-    _show_parts(chosen, result, report)
-    show_pools_panel(chosen, report)
-    _show_snapshots(chosen)
-    show_ledgers(chosen, get_ledgers(chosen.key))
+    _show_parts(selection, result, report)
+    show_pools_panel(selection, report)
+    _show_snapshots(selection)
+    show_ledgers(selection, get_ledgers(selection.key))
     show_markup(_format_stages(result), _format_definitions(report))
 
 
-def _show_allocator(chosen: SelectedExperiment, uses: Sequence[AllocatorState]) -> None:
+def _show_allocator(selection: SelectedExperiment, uses: Sequence[AllocatorState]) -> None:
     show_markup(
         "".join(
             format_element("p", escape_html(describe_allocator(use)), "sentence") for use in uses
         )
     )
-    chart = get_figure(chosen.key, "memory-allocator", lambda seen: draw_allocator(uses, seen))
+    chart = get_figure(selection.key, "memory-allocator", lambda theme: draw_allocator(uses, theme))
     if chart is not None:
         draw_figure(chart, "memory-allocator")
 
@@ -146,8 +146,10 @@ def _build_share_rows(shares: Sequence[MemoryShare]) -> list[list[str]]:
     return rows
 
 
-def _show_statistics(chosen: SelectedExperiment) -> None:
-    measured = [(run.name, run.memory) for run in chosen.experiment.runs if run.memory is not None]
+def _show_statistics(selection: SelectedExperiment) -> None:
+    measured = [
+        (run.name, run.memory) for run in selection.experiment.runs if run.memory is not None
+    ]
     if not measured:
         return
     uses = [
@@ -179,14 +181,14 @@ def _show_statistics(chosen: SelectedExperiment) -> None:
 
 
 def _show_missing_pass(
-    chosen: SelectedExperiment, result: MemoryComparison, *, known: bool
+    is_recorded: SelectedExperiment, result: MemoryComparison, *, known: bool
 ) -> None:
     """Explain the missing memory pass; briefly if there are ``known`` statistics."""
     by_reason: dict[str, list[str]] = {}
     for name, missing in result.missing.items():
         by_reason.setdefault(missing.reason, []).append(name)
     reasons = [f"{', '.join(names)}: {reason}." for reason, names in by_reason.items()]
-    runs = chosen.experiment.runs
+    runs = is_recorded.experiment.runs
     if known:
         hint, command = build_memory_pass_hint(runs)
         message = (
@@ -252,26 +254,28 @@ def _format_tiles(result: MemoryComparison, report: MemoryReport) -> str:
     return format_tiles(cells)
 
 
-def _show_parts(chosen: SelectedExperiment, result: MemoryComparison, report: MemoryReport) -> None:
+def _show_parts(
+    selection: SelectedExperiment, result: MemoryComparison, report: MemoryReport
+) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.header("Memory breakdown at the peak of a step", anchor=False)
-        shown = url_state.select_option("memory", "Show", [_ALLOCATOR, _DEVICE])
+        display = url_state.select_option("memory", "Show", [_ALLOCATOR, _DEVICE])
     chart = get_figure(
-        chosen.key,
-        ("memory-parts", shown),
-        lambda seen: draw_memory(result, seen, outside=shown == _DEVICE),
+        selection.key,
+        ("memory-parts", display),
+        lambda theme: draw_memory(result, theme, outside=display == _DEVICE),
     )
     if chart is not None:
         draw_figure(chart, "memory-parts")
         flush_to_browser()
     change = result.get_difference(report.run)
-    shown_reports = [report] if change is None else [result[change.baseline], report]
-    if len(result.reports) > len(shown_reports):
+    visible_reports = [report] if change is None else [result[change.baseline], report]
+    if len(result.reports) > len(visible_reports):
         everything = format_details(
             f"All parts of {pluralize(len(result.reports), 'run')}",
             format_element("div", _format_part_table(result, result.reports), "scroll"),
         )
-        changes = _format_part_table(result, shown_reports, only_changes=change is not None)
+        changes = _format_part_table(result, visible_reports, only_changes=change is not None)
         show_markup(format_element("div", changes, "scroll"), everything)
     else:
         table = _format_part_table(result, result.reports)

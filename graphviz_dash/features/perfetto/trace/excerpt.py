@@ -97,8 +97,8 @@ def _extract_graph(run: Run, trace: Trace, graph_id: str) -> tuple[Run, Trace]:
         graph_ids = ", ".join(graph.id for graph in run.graphs) or "none"
         raise InputError(run.path, f"no graph {graph_id!r}", f"one of its graphs: {graph_ids}")
     match = match_replays(run.graphs, trace, get_identities(run))
-    wanted = [graph_index for graph_index, name in enumerate(match.graphs) if name in family]
-    replays = np.unique(match.replay[np.isin(match.graph, wanted)])
+    requested = [graph_index for graph_index, name in enumerate(match.graphs) if name in family]
+    replays = np.unique(match.replay[np.isin(match.graph, requested)])
     rows: Ints = np.sort(match.gpu_row[np.isin(match.replay, replays)])
     if not len(rows):
         raise InputError(run.path, f"no launch of {graph_id} in its trace", "a replayed graph")

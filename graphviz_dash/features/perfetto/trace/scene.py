@@ -201,8 +201,8 @@ def _build_run_scene(pid: int, aligned: AlignedRun, alignment: Alignment) -> Run
             f"{workload}, mode {run.mode.value}, traced pass of {count} steps on "
             f"{environment.gpu_name}, driver {environment.driver or 'unknown'}, CUDA "
             f"{environment.cuda_runtime or 'unknown'}, torch {environment.torch or 'unknown'}, "
-            f"{'recorded' if run.manifest.recorded_at else 'collected'} "
-            f"{run.manifest.recorded_or_created_at}"
+            f"{'recorded' if run.manifest.sources else 'collected'} "
+            f"{run.manifest.recording_time or 'on an unknown date'}"
         ),
         cpu=cpu,
         gpu=gpu,

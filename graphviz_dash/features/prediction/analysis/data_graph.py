@@ -54,15 +54,15 @@ def build_data_graph(
         len(measured.nodes), np.array(pairs, dtype=np.int64).reshape(-1, 2)
     )
     path = find_critical_path(depend, np.maximum(measured.p50, 0))
-    shown = measured.p50 != UNTRACED
-    on_path = tuple(node for node in path.nodes if shown[node])
+    is_traced = measured.p50 != UNTRACED
+    on_path = tuple(node for node in path.nodes if is_traced[node])
     return DataGraph(
         replace(full_graph, table=replace(full_graph.table, graph=graph)),
         replace(
             measured,
             edges=(),
             path=CriticalPath(on_path, path.length, path.earliest, path.remaining, path.slack),
-            slack=np.where(shown, path.slack, UNTRACED),
+            slack=np.where(is_traced, path.slack, UNTRACED),
         ),
     )
 

@@ -58,7 +58,7 @@ def compute_eager_bounds(prediction: Prediction) -> tuple[EagerBounds, ...]:
     once_ns = replay.fixed_ns + replay.random_ns
     sequential_ns = max(line_ns - once_ns, 0.0)
     least = compute_time_bounds(work.operations, MEASURED_COSTS)
-    floor = max(least.capacity_ns, least.issue_ns, *(each.duration_ns for each in work.operations))
+    floor = max(least.capacity_ns, least.issue_ns, *(item.duration_ns for item in work.operations))
     has_independent_work = any(operation.dependencies for operation in work.operations)
     values = _estimate_times(work, line_ns) if has_independent_work else {}
     bounds = []

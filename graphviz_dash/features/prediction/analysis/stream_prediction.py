@@ -160,9 +160,9 @@ def predict_parallel(
         measured, line_ns - (_FIXED_NS if basis is BaselineBasis.CLEAN else 0.0)
     )
     plans = plan_streams(work.operations, MAX_STREAMS, costs)
-    beside_ns = line_ns - simulate_captured(work, costs).total_ns
+    overlapped_ns = line_ns - simulate_captured(work, costs).total_ns
     least = compute_time_bounds(work.operations, costs)
-    rows = _build_rows(plans, line_ns, beside_ns, least, work.source)
+    rows = _build_rows(plans, line_ns, overlapped_ns, least, work.source)
     plan = plans[rows[-1].streams - 1]
     return ParallelPrediction(
         graph=measured.graph,
@@ -170,7 +170,7 @@ def predict_parallel(
         basis=basis,
         work=work,
         costs=costs,
-        unmodelled_ns=beside_ns,
+        unmodelled_ns=overlapped_ns,
         lower_bound=least,
         rows=rows,
         plan=plan,
@@ -271,7 +271,7 @@ def simulate_captured(work: GraphWork, costs: StreamCosts) -> Schedule:
 def _build_rows(
     plans: Sequence[StreamPlan],
     line_ns: float,
-    beside_ns: float,
+    overlapped_ns: float,
     lower_bound: TimeBounds,
     source: NeedSource,
 ) -> tuple[StreamPrediction, ...]:
@@ -279,14 +279,14 @@ def _build_rows(
 
     A plan slower than the captured graph counts as equal to it.
     """
-    times = [min(plan.schedule.total_ns + beside_ns, line_ns) for plan in plans]
+    times = [min(plan.schedule.total_ns + overlapped_ns, line_ns) for plan in plans]
     needed_streams = next(
         number for number, time in enumerate(times, 1) if time <= (1 + _MIN_GAIN) * min(times)
     )
-    bound = lower_bound.capacity_ns + max(beside_ns, 0.0)
+    bound = lower_bound.capacity_ns + max(overlapped_ns, 0.0)
     # Edges kept for lack of knowledge are no bound.
     if source is NeedSource.OPERATORS:
-        bound = max(bound, lower_bound.path_ns + beside_ns)
+        bound = max(bound, lower_bound.path_ns + overlapped_ns)
     floor = min(bound, line_ns)
     rows = []
     for streams, time in enumerate(times[:needed_streams], 1):

@@ -63,21 +63,21 @@ def build_graph_work(
         [(edge.source, edge.target) for edge in measured.edges], dtype=np.int64
     ).reshape(-1, 2)
     order = Dependencies.from_edges(len(measured.nodes), np.concatenate((needed, captured))).order
-    shown = [node for node in order if measured.p50[node] != UNTRACED]
-    number = {node: index for index, node in enumerate(shown)}
+    nodes = [node for node in order if measured.p50[node] != UNTRACED]
+    number = {node: index for index, node in enumerate(nodes)}
     needs, waits = (
         _group_predecessors(needed.tolist(), number),
         _group_predecessors(captured.tolist(), number),
     )
     operations = []
-    for index, node in enumerate(shown):
+    for index, node in enumerate(nodes):
         graph, position = measured.nodes[node]
         duration = float(measured.p50[node])
         share, engine = compute_node_share(tables.get(graph), position, duration, gpu)
         operations.append(Operation(duration, share, tuple(needs[index]), engine=engine))
     return GraphWork(
         tuple(operations),
-        tuple((node,) for node in shown),
+        tuple((node,) for node in nodes),
         tuple(map(tuple, waits)),
         NeedSource.MEANING if needless.unknown_nodes is None else NeedSource.MEMORY,
     )

@@ -130,9 +130,9 @@ def _format_blocker(blocker: Blocker, prediction: Prediction) -> str:
         + format_element("b", escape_html(blocker.rule.title))
         + format_element("code", escape_html(blocker.source or blocker.op or ""), "rule-id"),
     )
-    seen = format_element("p", escape_html(format_blocker_facts(blocker, prediction)), "muted")
+    facts = format_element("p", escape_html(format_blocker_facts(blocker, prediction)), "muted")
     advice = format_element("p", "<b>Fix:</b> " + _format_inline_code(blocker.rule.advice))
-    return format_element("article", head + seen + advice, f"blocker {kind}")
+    return format_element("article", head + facts + advice, f"blocker {kind}")
 
 
 def _format_list(lines: list[str] | tuple[str, ...]) -> str:

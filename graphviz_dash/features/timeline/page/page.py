@@ -58,15 +58,15 @@ def render() -> None:
         return
     names = [run.name for run in runs]
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        shown = url_state.select_several("runs", "Runs", names, _find_default_runs(chosen, runs))[
-            :_MAX_RUNS
-        ]
-        prepare_timelines(chosen.key, shown)
-        max_steps = max(_count_steps(chosen, name) for name in shown)
+        run_names = url_state.select_several(
+            "runs", "Runs", names, _find_default_runs(chosen, runs)
+        )[:_MAX_RUNS]
+        prepare_timelines(chosen.key, run_names)
+        max_steps = max(_count_steps(chosen, name) for name in run_names)
         step = url_state.select_number("step", "Step", max_steps, _TYPICAL, _STEP_HELP)
     selection = render_timeline(
         chosen.key,
-        shown,
+        run_names,
         step=_parse_step_number(step),
         selected=url_state.get_value("select"),
         on_select=url_state.only_on_this_page(_select_slice),
@@ -85,12 +85,12 @@ def render() -> None:
             f"Show node {selection.node} in the graph",
             {"experiment": chosen.entry.name, **query},
         )
-    show_perfetto_steps(chosen, {name: _parse_step_number(step) for name in shown})
-    for name in shown:
+    show_perfetto_steps(chosen, {name: _parse_step_number(step) for name in run_names})
+    for name in run_names:
         if has_compiled_trace(chosen.key, name):
             query = {"experiment": chosen.entry.name, "run": name}
             show_link("compile", f"Time of the compiled step of {name}", query)
-    show_step_limits(chosen, [run for run in runs if run.name in shown])
+    show_step_limits(chosen, [run for run in runs if run.name in run_names])
     for effect in get_creation_orders(chosen.key):
         show_markup(format_element("p", escape_html(describe_order_effect(effect))))
     show_markup(format_element("p", escape_html(format_traced_note(chosen.key)), "muted"))
@@ -108,14 +108,14 @@ def _set_ruler(span: str | None) -> None:
     url_state.set_parameters({"ruler": span})
 
 
-def _sort_baseline_first(chosen: SelectedExperiment) -> list[Run]:
-    experiment = chosen.experiment
+def _sort_baseline_first(selection: SelectedExperiment) -> list[Run]:
+    experiment = selection.experiment
     usual = select_baseline(experiment.runs)
     baseline = experiment.baseline or (usual and usual.name)
     return sorted(experiment.runs, key=lambda run: run.name != baseline)
 
 
-def _find_default_runs(chosen: SelectedExperiment, runs: list[Run]) -> list[str]:
+def _find_default_runs(selection: SelectedExperiment, runs: list[Run]) -> list[str]:
     """Return the default runs: baseline, fastest other run of its rank, run of the selected slice.
 
     Experiments on creation order show both orders. Uses only clean times, because comparing the
@@ -124,13 +124,13 @@ def _find_default_runs(chosen: SelectedExperiment, runs: list[Run]) -> list[str]
     names = [run.name for run in runs]
     orders = {
         name
-        for effect in get_creation_orders(chosen.key)
+        for effect in get_creation_orders(selection.key)
         for name in (effect.slower, effect.faster)
     }
     if orders:
         return [name for name in names if name in orders]
     first = runs[0]
-    times = get_clean_times(chosen.key)
+    times = get_clean_times(selection.key)
     others = [
         run.name
         for run in runs
@@ -142,13 +142,13 @@ def _find_default_runs(chosen: SelectedExperiment, runs: list[Run]) -> list[str]
     if fastest is not None:
         return [name for name in names if name in default_names]
     # Without clean times, prefer runs with step markers; traces of captures have none.
-    with_steps = [run.name for run in runs if _count_steps(chosen, run.name)]
+    with_steps = [run.name for run in runs if _count_steps(selection, run.name)]
     first_two = [*with_steps, *(name for name in names if name not in with_steps)][:2]
     return [name for name in names if name in first_two or name == selected]
 
 
-def _count_steps(chosen: SelectedExperiment, run_name: str) -> int:
-    run_steps = get_traced_steps(chosen.key, run_name)
+def _count_steps(selection: SelectedExperiment, run_name: str) -> int:
+    run_steps = get_traced_steps(selection.key, run_name)
     return sum(step.method is not StepMethod.WHOLE for step in run_steps)
 
 
@@ -169,23 +169,23 @@ def format_traced_note(key: str) -> str:
     )
 
 
-def show_perfetto_steps(chosen: SelectedExperiment, steps: Mapping[str, int | None]) -> None:
+def show_perfetto_steps(selection: SelectedExperiment, steps: Mapping[str, int | None]) -> None:
     """Show a button for the selected step of each run; None selects the typical step."""
-    picked = [(name, _get_step_index(chosen, name, step)) for name, step in steps.items()]
+    picked = [(name, _get_step_index(selection, name, step)) for name, step in steps.items()]
     try:
         render_perfetto_buttons(
-            chosen.key,
+            selection.key,
             TracePart(tuple(picked)),
             label="Open these steps in Perfetto",
             small=True,
-            key=f"perfetto-{chosen.key}-{'-'.join(f'{name}.{at}' for name, at in picked)}",
+            key=f"perfetto-{selection.key}-{'-'.join(f'{name}.{at}' for name, at in picked)}",
         )
     except InputError as error:
         show_error_panel("These steps cannot be opened in Perfetto", str(error))
 
 
-def _get_step_index(chosen: SelectedExperiment, run_name: str, step: int | None) -> int | None:
-    picked = choose_step(load_timeline(chosen.key, run_name), step).step
+def _get_step_index(selection: SelectedExperiment, run_name: str, step: int | None) -> int | None:
+    picked = choose_step(load_timeline(selection.key, run_name), step).step
     return picked.index if picked else None
 
 

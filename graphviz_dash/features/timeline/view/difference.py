@@ -65,9 +65,9 @@ def measure_time_lost(
 
 
 def _build_traced_step(
-    work: TypicalStep, run: Run, chosen: ChosenRun, waits: Mapping[str, RankWaits]
+    work: TypicalStep, run: Run, choice: ChosenRun, waits: Mapping[str, RankWaits]
 ) -> TracedStep | Missing:
-    step: Step | None = chosen.step
+    step: Step | None = choice.step
     if run.replay_trace is None or step is None:
         return Missing(Fact.TYPICAL_STEP, f"{run.name} marks no step")
     rows = work.rows.get(step.index)
@@ -108,9 +108,9 @@ def _describe_matching(lost: TimeLost) -> str:
     methods = ", ".join(
         f"{format_count(count)} by {method}" for method, count in lost.methods.items()
     )
-    alone = [
+    lone_items = [
         f"{format_count(count)} only in the {side} run"
         for count, side in zip(lost.unpaired_counts, ("first", "other"), strict=True)
         if count
     ]
-    return "; ".join([f"{format_count(pairs)} operations matched ({methods})", *alone])
+    return "; ".join([f"{format_count(pairs)} operations matched ({methods})", *lone_items])

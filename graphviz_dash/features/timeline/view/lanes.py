@@ -63,7 +63,7 @@ def count_slices(inside: slice) -> int:
 
 
 def build_run_view(
-    chosen: ChosenRun,
+    choice: ChosenRun,
     lanes: list[Lane],
     hidden: int,
     frame: ViewFrame,
@@ -71,45 +71,45 @@ def build_run_view(
     bins: int,
 ) -> RunView:
     """Build one run of the view. ``hidden`` counts omitted lanes; ``bins`` is 0 for slices."""
-    timeline, step = chosen.timeline, chosen.step
+    timeline, step = choice.timeline, choice.step
     return RunView(
         run=timeline.run,
         light=timeline.light,
         problem=timeline.problem,
-        step=_build_step_mark(step, chosen.origin) if step else None,
-        boundaries=_select_boundaries(chosen, frame),
+        step=_build_step_mark(step, choice.origin) if step else None,
+        boundaries=_select_boundaries(choice, frame),
         lanes=lanes,
         hidden_lanes=hidden,
-        idle=_find_idle_periods(chosen, frame),
-        device_busy=_encode_device_busy(chosen, frame, bins) if bins else {},
-        summary=summarize_window(chosen, frame.window),
+        idle=_find_idle_periods(choice, frame),
+        device_busy=_encode_device_busy(choice, frame, bins) if bins else {},
+        summary=summarize_window(choice, frame.window),
         length=format_ns(step.duration_ns) if step else "",
-        delta=_format_delta(chosen, baseline),
+        delta=_format_delta(choice, baseline),
     )
 
 
-def _select_boundaries(chosen: ChosenRun, frame: ViewFrame) -> list[StepMark]:
+def _select_boundaries(choice: ChosenRun, frame: ViewFrame) -> list[StepMark]:
     """Select the steps that touch the loaded window, those nearest to its middle if there are
     many."""
-    begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
+    begin, stop = choice.origin + frame.loaded[0], choice.origin + frame.loaded[1]
     touched = [
-        step for step in chosen.timeline.steps if step.span_end >= begin and step.span_start <= stop
+        step for step in choice.timeline.steps if step.span_end >= begin and step.span_start <= stop
     ]
     middle = (begin + stop) // 2
     nearest = sorted(touched, key=lambda step: abs(step.span_start + step.span_end - 2 * middle))
     selected = sorted(nearest[: MAX_BOUNDARIES // frame.runs], key=lambda step: step.span_start)
-    return [_build_step_mark(step, chosen.origin) for step in selected]
+    return [_build_step_mark(step, choice.origin) for step in selected]
 
 
 def _build_step_mark(step: Step, origin: int) -> StepMark:
     return StepMark(step.index, step.span_start - origin, step.span_end - origin)
 
 
-def _format_delta(chosen: ChosenRun, baseline: ChosenRun) -> str:
+def _format_delta(choice: ChosenRun, baseline: ChosenRun) -> str:
     """Format the step's difference from the baseline's; empty for the baseline itself."""
-    if chosen is baseline or not chosen.step or not baseline.step:
+    if choice is baseline or not choice.step or not baseline.step:
         return ""
-    run_ns, baseline_ns = chosen.length, baseline.length
+    run_ns, baseline_ns = choice.length, baseline.length
     if run_ns == baseline_ns or min(run_ns, baseline_ns) <= 0:
         return "equal length" if run_ns == baseline_ns else ""
     word, ratio = (
@@ -120,13 +120,13 @@ def _format_delta(chosen: ChosenRun, baseline: ChosenRun) -> str:
     return f"{format_ns(abs(run_ns - baseline_ns))} {word} as traced ({format_ratio(ratio)})"
 
 
-def summarize_window(chosen: ChosenRun, window: tuple[int, int]) -> str:
+def summarize_window(choice: ChosenRun, window: tuple[int, int]) -> str:
     """Summarize GPU work in ``window``: number of slices and busy time."""
-    lanes = chosen.timeline.lanes
-    edges = np.array(window, dtype=np.int64) + chosen.origin
+    lanes = choice.timeline.lanes
+    edges = np.array(window, dtype=np.int64) + choice.origin
     devices = len(lanes.device)
     if not devices:
-        return "" if chosen.timeline.problem else "no GPU work"
+        return "" if choice.timeline.problem else "no GPU work"
     busy = [int(lanes.device.compute_busy_between(device, edges)[0]) for device in range(devices)]
     rows = sum(
         count_slices(lanes.gpu.get_window(lane, int(edges[0]) + 1, int(edges[1]) - 1))
@@ -138,26 +138,26 @@ def summarize_window(chosen: ChosenRun, window: tuple[int, int]) -> str:
     return f"{slices}{suffix} · busy {format_ns(sum(busy))} ({format_percent(share)})"
 
 
-def _find_idle_periods(chosen: ChosenRun, frame: ViewFrame) -> dict[int, list[int]]:
-    device = chosen.timeline.lanes.device
+def _find_idle_periods(choice: ChosenRun, frame: ViewFrame) -> dict[int, list[int]]:
+    device = choice.timeline.lanes.device
     min_ns = max(IDLE_MIN_NS, int(IDLE_PX * frame.ns_per_pixel))
-    begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
+    begin, stop = choice.origin + frame.loaded[0], choice.origin + frame.loaded[1]
     limit = MAX_IDLE // (frame.runs * max(1, len(device)))
     idle = {}
     for lane in range(len(device)):
         periods = find_idle_periods(device, lane, begin, stop, min_ns)
         longest = sorted(periods, key=lambda period: period[0] - period[1])[:limit]
         idle[int(device.owner[lane])] = [
-            instant - chosen.origin for period in sorted(longest) for instant in period
+            instant - choice.origin for period in sorted(longest) for instant in period
         ]
     return idle
 
 
-def _build_lane(chosen: ChosenRun, lanes: LaneSet, lane: int, is_gpu: bool) -> Lane:
+def _build_lane(choice: ChosenRun, lanes: LaneSet, lane: int, is_gpu: bool) -> Lane:
     owner, track, sub = int(lanes.owner[lane]), int(lanes.track[lane]), int(lanes.sub[lane])
     label = ""
     if sub == 0 and is_gpu:
-        several = len(chosen.timeline.lanes.device) > 1
+        several = len(choice.timeline.lanes.device) > 1
         label = f"GPU {owner} · stream {track}" if several else f"stream {track}"
     elif sub == 0:
         label = f"CPU thread {track}"
@@ -165,7 +165,7 @@ def _build_lane(chosen: ChosenRun, lanes: LaneSet, lane: int, is_gpu: bool) -> L
 
 
 def build_slices_lane(
-    chosen: ChosenRun,
+    choice: ChosenRun,
     lanes: LaneSet,
     lane: int,
     is_gpu: bool,
@@ -173,12 +173,12 @@ def build_slices_lane(
     names: dict[tuple[str, int], int],
 ) -> Lane:
     """Build a lane of single slices; ``names`` is the view's table and grows."""
-    timeline = chosen.timeline
-    begin = chosen.origin + frame.loaded[0]
-    inside = lanes.get_window(lane, begin, chosen.origin + frame.loaded[1])
+    timeline = choice.timeline
+    begin = choice.origin + frame.loaded[0]
+    inside = lanes.get_window(lane, begin, choice.origin + frame.loaded[1])
     rows, start, end = lanes.row[inside], lanes.start[inside], lanes.end[inside]
     labels = timeline.gpu_labels if is_gpu else timeline.call_labels
-    base = _build_lane(chosen, lanes, lane, is_gpu)
+    base = _build_lane(choice, lanes, lane, is_gpu)
     return msgspec.structs.replace(
         base,
         gap=(start - np.concatenate(([begin], end[:-1]))).tolist() if len(start) else [],
@@ -198,14 +198,14 @@ def _compute_deltas(values: npt.NDArray[np.integer]) -> list[int]:
 
 
 def build_range_lanes(
-    chosen: ChosenRun, frame: ViewFrame, names: dict[tuple[str, int], int]
+    choice: ChosenRun, frame: ViewFrame, names: dict[tuple[str, int], int]
 ) -> list[Lane]:
     """Build range lanes of the busiest CPU threads with the longest visible ranges; ``names`` is
     the view's table and grows."""
-    labels = chosen.timeline.range_labels
-    begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
+    labels = choice.timeline.range_labels
+    begin, stop = choice.origin + frame.loaded[0], choice.origin + frame.loaded[1]
     min_ns = RANGE_PX * frame.ns_per_pixel
-    ranges = chosen.timeline.ranges.find_outermost(begin, stop, min_ns)
+    ranges = choice.timeline.ranges.find_outermost(begin, stop, min_ns)
     threads = find_busiest_threads(ranges)
     lanes = []
     for lane in range(len(ranges)):
@@ -239,7 +239,7 @@ def build_range_lanes(
 
 
 def build_compiled_lane(
-    chosen: ChosenRun,
+    choice: ChosenRun,
     compiled: CompiledStep | None,
     frame: ViewFrame,
     names: dict[tuple[str, int], int],
@@ -248,7 +248,7 @@ def build_compiled_lane(
     table and grows."""
     if compiled is None:
         return []
-    begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
+    begin, stop = choice.origin + frame.loaded[0], choice.origin + frame.loaded[1]
     length = compiled.end - compiled.start
     is_visible = (compiled.end > begin) & (compiled.start < stop)
     positions = np.flatnonzero(is_visible & (length >= RANGE_PX * frame.ns_per_pixel))
@@ -274,9 +274,9 @@ def build_compiled_lane(
     ]
 
 
-def _select_longest(at: Ints, length: Ints, most: int) -> Ints:
-    """Return the ``most`` longest of the positions ``at``, ascending."""
-    longest = np.argsort(-length[at], kind="stable")[:most]
+def _select_longest(at: Ints, length: Ints, limit: int) -> Ints:
+    """Return the ``limit`` longest of the positions ``at``, ascending."""
+    longest = np.argsort(-length[at], kind="stable")[:limit]
     return np.asarray(np.sort(at[longest]))
 
 
@@ -290,15 +290,15 @@ def find_busiest_threads(ranges: LaneSet) -> set[tuple[int, int]]:
 
 
 def build_busy_lane(
-    chosen: ChosenRun, lanes: LaneSet, lane: int, is_gpu: bool, frame: ViewFrame, bins: int
+    choice: ChosenRun, lanes: LaneSet, lane: int, is_gpu: bool, frame: ViewFrame, bins: int
 ) -> Lane:
     """Build a lane with the busy share of ``bins`` bins (0: none yet)."""
     if not bins:
-        return _build_lane(chosen, lanes, lane, is_gpu)
+        return _build_lane(choice, lanes, lane, is_gpu)
     return msgspec.structs.replace(
-        _build_lane(chosen, lanes, lane, is_gpu),
-        busy=_encode_busy(chosen, lanes, lane, frame, bins),
-        category=_encode_categories(chosen, lane, frame, bins) if is_gpu else None,
+        _build_lane(choice, lanes, lane, is_gpu),
+        busy=_encode_busy(choice, lanes, lane, frame, bins),
+        category=_encode_categories(choice, lane, frame, bins) if is_gpu else None,
     )
 
 
@@ -326,19 +326,19 @@ def _encode_categories(view_run: ChosenRun, lane: int, frame: ViewFrame, bins: i
     return base64.b64encode(bin_categories.astype(np.uint8).tobytes()).decode("ascii")
 
 
-def _encode_device_busy(chosen: ChosenRun, frame: ViewFrame, bins: int) -> dict[int, str]:
-    device = chosen.timeline.lanes.device
+def _encode_device_busy(choice: ChosenRun, frame: ViewFrame, bins: int) -> dict[int, str]:
+    device = choice.timeline.lanes.device
     return {
-        int(device.owner[lane]): _encode_busy(chosen, device, lane, frame, bins)
+        int(device.owner[lane]): _encode_busy(choice, device, lane, frame, bins)
         for lane in range(len(device))
     }
 
 
-def _encode_busy(chosen: ChosenRun, lanes: LaneSet, lane: int, frame: ViewFrame, bins: int) -> str:
+def _encode_busy(choice: ChosenRun, lanes: LaneSet, lane: int, frame: ViewFrame, bins: int) -> str:
     """Encode the busy share of each bin as a byte, in base64."""
     edges = compute_bin_edges(frame.loaded, bins)
     width = np.maximum(np.diff(edges), 1)
-    fraction = lanes.compute_busy_between(lane, edges + chosen.origin) / width
+    fraction = lanes.compute_busy_between(lane, edges + choice.origin) / width
     level = np.clip(np.rint(fraction * 255), fraction > 0, 255 - (fraction < 1))
     return base64.b64encode(level.astype(np.uint8).tobytes()).decode("ascii")
 

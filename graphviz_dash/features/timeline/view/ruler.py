@@ -26,7 +26,7 @@ def measure_span(
     runs: Sequence[ChosenRun], span: tuple[int, int], differences: Sequence[RunDifference]
 ) -> SpanSummary:
     """Summarize the work in ``span``, in ns since the runs' origins, ascending."""
-    lines = [(chosen.timeline.run, _summarize_run(chosen, span)) for chosen in runs]
+    lines = [(choice.timeline.run, _summarize_run(choice, span)) for choice in runs]
     for difference in differences:
         if isinstance(difference.lost, Missing):
             continue
@@ -45,10 +45,10 @@ def measure_span(
     return SpanSummary(lines)
 
 
-def _summarize_run(chosen: ChosenRun, span: tuple[int, int]) -> str:
-    summary = summarize_window(chosen, span)
-    begin, stop = span[0] + chosen.origin, span[1] + chosen.origin
-    device = chosen.timeline.lanes.device
+def _summarize_run(choice: ChosenRun, span: tuple[int, int]) -> str:
+    summary = summarize_window(choice, span)
+    begin, stop = span[0] + choice.origin, span[1] + choice.origin
+    device = choice.timeline.lanes.device
     gaps = [
         end - start
         for lane in range(len(device))

@@ -124,19 +124,19 @@ def parse_slice_token(timeline: RunTimeline, text: str) -> SliceId:
     return SliceId(table, row)
 
 
-def find_node_slice(chosen: ChosenRun, text: str) -> SliceId | None:
+def find_node_slice(choice: ChosenRun, text: str) -> SliceId | None:
     """Find the slice of a node such as "graph-0#17": its first replay since the start of the chosen
     step, or else its first replay. None if the name is invalid or the node has no slice."""
     match = _NODE_TOKEN.fullmatch(text)
-    replays = chosen.timeline.replays
+    replays = choice.timeline.replays
     if not match or replays is None:
         return None
     rows = replays.gpu_row[replays.get_node_rows(match[1], int(match[2]))]
-    lanes = chosen.timeline.lanes.gpu
+    lanes = choice.timeline.lanes.gpu
     positions = np.flatnonzero(np.isin(lanes.row, rows))
     if not len(positions):
         return None
-    following = positions[lanes.start[positions] >= chosen.origin]
+    following = positions[lanes.start[positions] >= choice.origin]
     pool = following if len(following) else positions
     return SliceId("gpu", int(lanes.row[pool[np.argmin(lanes.start[pool])]]))
 
@@ -154,12 +154,12 @@ class MatchedNode(Struct, frozen=True):
     """Confidence of the match, 0 to 1."""
 
 
-def get_matched_node(timeline: RunTimeline, which: SliceId) -> MatchedNode | None:
+def get_matched_node(timeline: RunTimeline, slice_id: SliceId) -> MatchedNode | None:
     """Return the node of a slice; None for calls and unmatched slices."""
     replays, matched = timeline.replays, timeline.matched
-    if which.table != "gpu" or replays is None or matched is None:
+    if slice_id.table != "gpu" or replays is None or matched is None:
         return None
-    item = int(matched[which.row])
+    item = int(matched[slice_id.row])
     if item < 0 or replays.node[item] < 0:
         return None
     return MatchedNode(
@@ -171,44 +171,44 @@ def get_matched_node(timeline: RunTimeline, which: SliceId) -> MatchedNode | Non
 
 
 def build_slice_card(
-    chosen: ChosenRun,
+    choice: ChosenRun,
     trace: Trace,
-    which: SliceId,
+    slice_id: SliceId,
     origin: NodeRow | None = None,
     pairs: Sequence[Counterpart] = (),
 ) -> SliceCard:
-    """Build the card of ``which``. ``origin`` is its row of the node table for graph slices;
+    """Build the card of ``slice_id``. ``origin`` is its row of the node table for graph slices;
     ``pairs`` is the corresponding work in other runs."""
-    timeline = chosen.timeline
-    gpu = which.table == "gpu"
+    timeline = choice.timeline
+    gpu = slice_id.table == "gpu"
     lanes = timeline.lanes.gpu if gpu else timeline.lanes.cpu
-    position = int(np.flatnonzero(lanes.row == which.row)[0])
+    position = int(np.flatnonzero(lanes.row == slice_id.row)[0])
     lane = int(np.searchsorted(lanes.bounds, position, "right")) - 1
-    record = (trace.gpu if gpu else trace.runtime).row(which.row, named=True)
+    record = (trace.gpu if gpu else trace.runtime).row(slice_id.row, named=True)
     labels = timeline.gpu_labels if gpu else timeline.call_labels
-    title, category = labels.texts[int(labels.codes[which.row])]
+    title, category = labels.texts[int(labels.codes[slice_id.row])]
     begin, end = int(lanes.start[position]), int(lanes.end[position])
-    node = get_matched_node(timeline, which)
-    link = _find_link(chosen, trace, which)
+    node = get_matched_node(timeline, slice_id)
+    link = _find_link(choice, trace, slice_id)
     fields = [
         ("Duration", format_ns(end - begin)),
-        ("Start", _format_since_start(begin - chosen.origin)),
+        ("Start", _format_since_start(begin - choice.origin)),
     ]
     fields += _build_gap_fields(lanes, lane, position)
     fields += [(f"In {pair.run}", pair.text) for pair in pairs]
     if gpu:
         fields += _build_node_fields(node, origin) if node else _build_op_fields(trace, record)
-        fields += _build_launch_fields(trace, link, begin - chosen.origin, record)
+        fields += _build_launch_fields(trace, link, begin - choice.origin, record)
         fields += _build_gpu_fields(record, end - begin)
     else:
-        fields += _build_call_fields(record, link, begin - chosen.origin)
+        fields += _build_call_fields(record, link, begin - choice.origin)
     return SliceCard(
         run=timeline.run,
-        token=which.token,
+        token=slice_id.token,
         title=title,
         name=escape_control_characters(str(record["name"] or ""))[:_MAX_TEXT],
         category=category,
-        begin=begin - chosen.origin,
+        begin=begin - choice.origin,
         dur=end - begin,
         owner=int(lanes.owner[lane]),
         track=int(lanes.track[lane]),
@@ -248,8 +248,8 @@ def find_counterpart(
     )
     last = int(positions[np.argmax(lanes.end[positions])])
     begin, dur = int(lanes.start[last]) - other.origin, int(lanes.end[last] - lanes.start[last])
-    own_position = int(np.flatnonzero(own_lanes.row == row)[0])
-    delay = begin + dur - (int(own_lanes.end[own_position]) - origin)
+    row_position = int(np.flatnonzero(own_lanes.row == row)[0])
+    delay = begin + dur - (int(own_lanes.end[row_position]) - origin)
     text = (
         f"{pair.kind.value}, ends {format_ns(abs(delay))} {'later' if delay > 0 else 'earlier'}, "
         f"duration {format_ns(dur)}; matched by {pair.method}, {format_percent(pair.confidence)} "
@@ -260,17 +260,17 @@ def find_counterpart(
     )
 
 
-def _find_step_item(work: TypicalStep, own: ChosenRun, row: int) -> tuple[int, int] | None:
+def _find_step_item(work: TypicalStep, item_choice: ChosenRun, row: int) -> tuple[int, int] | None:
     """Return the item of its step that a GPU row is, and that step's origin; None if it is in no
     such step."""
-    for step in own.timeline.steps:
+    for step in item_choice.timeline.steps:
         rows = work.rows.get(step.index)
         # Rows are sorted by start, so rows of other steps are outside this range.
         if rows is None or not step.gpu_rows[0] <= row <= step.gpu_rows[-1]:
             continue
         item = np.flatnonzero(rows == row)
         if len(item):
-            return int(item[0]), own.origin if step is own.step else step.span_start
+            return int(item[0]), item_choice.origin if step is item_choice.step else step.span_start
     return None
 
 
@@ -299,9 +299,9 @@ def _build_gpu_fields(record: dict[str, Any], dur: int) -> list[tuple[str, str]]
     return fields
 
 
-def _format_dim3(record: dict[str, Any], what: str) -> str:
+def _format_dim3(record: dict[str, Any], field: str) -> str:
     return " x ".join(
-        "?" if v is None else f"{v:,}" for v in (record[f"{what}_{a}"] for a in "xyz")
+        "?" if v is None else f"{v:,}" for v in (record[f"{field}_{a}"] for a in "xyz")
     )
 
 
@@ -309,15 +309,15 @@ def _build_launch_fields(
     trace: Trace, link: Linked | None, begin: int, record: dict[str, Any]
 ) -> list[tuple[str, str]]:
     correlation = record["correlation"]
-    shown = [] if correlation is None else [("Correlation", str(correlation))]
+    fields = [] if correlation is None else [("Correlation", str(correlation))]
     if link is None:
-        return [("Launched by", "not in the trace"), *shown]
+        return [("Launched by", "not in the trace"), *fields]
     call = str(trace.runtime["name"][int(link.token[1:])])
     others = "" if link.count == 1 else f" ({link.count:,} slices)"
     return [
         ("Launched by", f"{call}{others}"),
         ("Launch delay", f"{format_ns(begin - link.begin)} from the call to its start"),
-        *shown,
+        *fields,
     ]
 
 
@@ -381,21 +381,21 @@ def _build_call_fields(
     return fields
 
 
-def _find_link(chosen: ChosenRun, trace: Trace, which: SliceId) -> Linked | None:
-    links = chosen.timeline.lanes.links
-    if which.table == "cpu":
-        rows = links.get_launched_rows(which.row)
+def _find_link(choice: ChosenRun, trace: Trace, slice_id: SliceId) -> Linked | None:
+    links = choice.timeline.lanes.links
+    if slice_id.table == "cpu":
+        rows = links.get_launched_rows(slice_id.row)
         if not len(rows):
             return None
         gpu = trace.gpu[rows.tolist()]
         ends = gpu["ts"] + gpu["dur"]
         begin, end = int(gpu["ts"].to_numpy().min()), int(ends.to_numpy().max())
         token = SliceId("gpu", int(rows[0])).token
-        return Linked(token, len(rows), begin - chosen.origin, end - chosen.origin)
-    call = int(links.launch[which.row])
+        return Linked(token, len(rows), begin - choice.origin, end - choice.origin)
+    call = int(links.launch[slice_id.row])
     if call < 0:
         return None
     begin, dur = int(trace.runtime["ts"][call]), int(trace.runtime["dur"][call])
     count = len(links.get_launched_rows(call))
-    since = begin - chosen.origin
+    since = begin - choice.origin
     return Linked(SliceId("cpu", call).token, count, since, since + dur)

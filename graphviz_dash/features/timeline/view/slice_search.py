@@ -32,15 +32,15 @@ def find_slices(runs: Sequence[ChosenRun], text: str) -> SliceHits:
         matches = np.array([text.lower() in name.lower() for name, _ in labels.texts], dtype=bool)
         if not matches.any() or not len(labels.codes):
             continue
-        places = np.flatnonzero(matches[labels.codes[lanes.row]])
-        count += len(places)
+        positions = np.flatnonzero(matches[labels.codes[lanes.row]])
+        count += len(positions)
         step = view_run.step
         outside_step = (
-            (lanes.start[places] < step.span_start) | (lanes.start[places] > step.span_end)
+            (lanes.start[positions] < step.span_start) | (lanes.start[positions] > step.span_end)
             if step
-            else np.zeros(len(places), dtype=bool)
+            else np.zeros(len(positions), dtype=bool)
         )
-        order = np.lexsort((lanes.start[places], outside_step))[: MAX_HITS - len(hits)]
+        order = np.lexsort((lanes.start[positions], outside_step))[: MAX_HITS - len(hits)]
         run = view_run.timeline.run
-        hits += [f"{run}/g{row}" for row in lanes.row[places[order]].tolist()]
+        hits += [f"{run}/g{row}" for row in lanes.row[positions[order]].tolist()]
     return SliceHits(hits, count)

@@ -46,34 +46,34 @@ _CALL_SHADES: Final = {
 def draw_timeline(runs: Sequence[ChosenRun]) -> str | None:
     """Draw the timeline; None if no run has a trace. It shows the entire step and nothing after it;
     very narrow slices are merged."""
-    drawable = [chosen for chosen in runs if chosen.timeline.problem is None]
+    drawable = [choice for choice in runs if choice.timeline.problem is None]
     if not drawable:
         return None
-    longest = max(*(chosen.length for chosen in drawable), 1)
+    longest = max(*(choice.length for choice in drawable), 1)
     scale = (WIDTH - _LEFT - _RIGHT_MARGIN) / longest
     legend_shades: dict[str, Shade] = {}
     parts: list[str] = []
     y = 14.0
-    for chosen in drawable:
-        title, top = f"{chosen.timeline.run}: {format_ns(chosen.length)}", y + 8
+    for choice in drawable:
+        title, top = f"{choice.timeline.run}: {format_ns(choice.length)}", y + 8
         parts.append(build_text(0, y, truncate_text(title, WIDTH / 2, 13), "strong"))
         y += 8
         for lanes, name in (
-            (chosen.timeline.lanes.gpu, "stream"),
-            (chosen.timeline.lanes.cpu, "thread"),
+            (choice.timeline.lanes.gpu, "stream"),
+            (choice.timeline.lanes.cpu, "thread"),
         ):
-            labels = chosen.timeline.gpu_labels if name == "stream" else chosen.timeline.call_labels
+            labels = choice.timeline.gpu_labels if name == "stream" else choice.timeline.call_labels
             for lane in _find_busiest_lanes(lanes):
                 lane_name = "" if lanes.sub[lane] else f"{name} {int(lanes.track[lane])}"
                 parts.append(build_text(_LEFT - 8, y + 12, lane_name, "tiny", "end"))
-                window = _get_window(chosen)
+                window = _get_window(choice)
                 for label, shade, path in _build_paths(lanes, lane, labels, window, scale, y):
                     legend_shades.setdefault(label, shade)
                     parts.append(f'<path d="{path}" style="fill:{css_colour(shade)}"/>')
                 rule = f"M{_LEFT:g} {y + _LANE:g}H{WIDTH:g}"
                 parts.append(f'<path d="{rule}" style="stroke:{css_colour(RULE)}"/>')
                 y += _LANE + 2
-        end = _LEFT + chosen.length * scale
+        end = _LEFT + choice.length * scale
         mark = f"stroke:{css_colour(MUTED)};stroke-dasharray:2 2"
         parts.append(f'<path d="M{end:.1f} {top:g}V{y:g}" style="{mark}"/>')
         y += 20
@@ -83,10 +83,10 @@ def draw_timeline(runs: Sequence[ChosenRun]) -> str | None:
     return build_drawing(WIDTH, below - 8, description, "".join(parts) + entries)
 
 
-def _get_window(chosen: ChosenRun) -> tuple[int, int]:
+def _get_window(choice: ChosenRun) -> tuple[int, int]:
     """Return start and end of the chosen step, in ns of its trace."""
-    begin = chosen.step.start if chosen.step is not None else chosen.origin
-    return begin, begin + chosen.length
+    begin = choice.step.start if choice.step is not None else choice.origin
+    return begin, begin + choice.length
 
 
 def _find_busiest_lanes(lanes: LaneSet) -> list[int]:

@@ -52,7 +52,7 @@ NO_COMPILED_STEPS: Final[Mapping[str, CompiledStep]] = {}
 
 def compute_fit_window(runs: Sequence[ChosenRun]) -> tuple[int, int]:
     """Return the window of the longest chosen step with margins (full traces without steps)."""
-    longest = max((chosen.length for chosen in runs), default=0)
+    longest = max((choice.length for choice in runs), default=0)
     longest = max(longest, MIN_SPAN_NS)
     return -longest // 50, longest + longest // 25
 
@@ -77,7 +77,7 @@ def build_timeline_view(
     pixels = max(1, min(pixels, MAX_PIXELS))
     margin = int((stop - begin) * MARGIN)
     loaded = (begin - margin, stop + margin)
-    visible = [_select_lanes(chosen, len(runs)) for chosen in runs]
+    visible = [_select_lanes(choice, len(runs)) for choice in runs]
     extra = _Extra(differences, compiled)
     frame = ViewFrame((begin, stop), loaded, fit, limits, pixels, len(runs))
     if _has_room_for_slices(runs, visible, frame):
@@ -89,7 +89,7 @@ def build_timeline_view(
     # GPU lanes also have a category in each bin.
     bytes_by_kind = {"range": 0, "cpu": 1, "gpu": 2}
     lanes = sum(bytes_by_kind[lane.kind] for run in skeleton.runs for lane in run.lanes)
-    lanes += sum(len(chosen.timeline.lanes.device) for chosen in runs)
+    lanes += sum(len(choice.timeline.lanes.device) for choice in runs)
     # A bin is one byte, 4/3 bytes in base64; each lane may need padding, a name and quotes.
     max_bins = (MAX_VIEW_BYTES - _measure_size(skeleton) - 64) * 3 // (4 * max(1, lanes)) - 20
     view = _build_view(runs, visible, frame, "busy", max(1, min(bins, max_bins)), extra)
@@ -114,8 +114,8 @@ class _VisibleLanes(Struct, frozen=True):
 
 
 def _compute_limits(runs: Sequence[ChosenRun], fit: tuple[int, int]) -> tuple[int, int]:
-    begins = [chosen.timeline.begin - chosen.origin for chosen in runs] + [fit[0]]
-    ends = [chosen.timeline.end - chosen.origin for chosen in runs] + [fit[1]]
+    begins = [choice.timeline.begin - choice.origin for choice in runs] + [fit[0]]
+    ends = [choice.timeline.end - choice.origin for choice in runs] + [fit[1]]
     return min(begins), max(ends)
 
 
@@ -127,35 +127,35 @@ def _clip_window(window: tuple[int, int], limits: tuple[int, int]) -> tuple[int,
     return begin, begin + span
 
 
-def _select_lanes(chosen: ChosenRun, runs: int) -> _VisibleLanes:
-    lanes = chosen.timeline.lanes
+def _select_lanes(choice: ChosenRun, runs: int) -> _VisibleLanes:
+    lanes = choice.timeline.lanes
     limit = MAX_LANES if runs < _MANY_RUNS else max(2, 2 * MAX_LANES // runs)
     gpu, cpu = (_select_busiest(lane_set, limit) for lane_set in (lanes.gpu, lanes.cpu))
     return _VisibleLanes(gpu, cpu, len(lanes.gpu) - len(gpu) + len(lanes.cpu) - len(cpu))
 
 
-def _select_busiest(lanes: LaneSet, most: int) -> list[int]:
-    """Return the visible lanes in their order: all, or the ``most`` busiest."""
-    if len(lanes) <= most:
+def _select_busiest(lanes: LaneSet, limit: int) -> list[int]:
+    """Return the visible lanes in their order: all, or the ``limit`` busiest."""
+    if len(lanes) <= limit:
         return list(range(len(lanes)))
     total = lanes.busy[lanes.bounds[1:]] - lanes.busy[lanes.bounds[:-1]]
-    return sorted(int(lane) for lane in np.argsort(-total, kind="stable")[:most])
+    return sorted(int(lane) for lane in np.argsort(-total, kind="stable")[:limit])
 
 
 def _has_room_for_slices(
-    runs: Sequence[ChosenRun], shown: list[_VisibleLanes], frame: ViewFrame
+    runs: Sequence[ChosenRun], visible: list[_VisibleLanes], frame: ViewFrame
 ) -> bool:
     """Return whether slices are few enough to send and distinguishable in every GPU lane."""
     sent = seen = 0
     pitch = float("inf")
-    for chosen, lanes in zip(runs, shown, strict=True):
-        for lane_set, lane, is_gpu in _list_lanes(chosen, lanes):
-            begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
+    for choice, lanes in zip(runs, visible, strict=True):
+        for lane_set, lane, is_gpu in _list_lanes(choice, lanes):
+            begin, stop = choice.origin + frame.loaded[0], choice.origin + frame.loaded[1]
             sent += count_slices(lane_set.get_window(lane, begin, stop))
             if sent > MAX_SLICES:
                 return False
             if is_gpu:
-                slice_count, extent = _measure_spread(lane_set, lane, chosen.origin, frame)
+                slice_count, extent = _measure_spread(lane_set, lane, choice.origin, frame)
                 seen += slice_count
                 # A few slices are distinguishable at any distance.
                 pitch = min(pitch, extent / slice_count if slice_count >= 16 else pitch)
@@ -173,16 +173,16 @@ def _measure_spread(lanes: LaneSet, lane: int, origin: int, frame: ViewFrame) ->
     return count_slices(inside), min(last, stop) - max(first, begin)
 
 
-def _list_lanes(chosen: ChosenRun, shown: _VisibleLanes) -> list[tuple[LaneSet, int, bool]]:
-    lanes = chosen.timeline.lanes
-    return [(lanes.cpu, lane, False) for lane in shown.cpu] + [
-        (lanes.gpu, lane, True) for lane in shown.gpu
+def _list_lanes(choice: ChosenRun, visible: _VisibleLanes) -> list[tuple[LaneSet, int, bool]]:
+    lanes = choice.timeline.lanes
+    return [(lanes.cpu, lane, False) for lane in visible.cpu] + [
+        (lanes.gpu, lane, True) for lane in visible.gpu
     ]
 
 
 def _build_view(
     runs: Sequence[ChosenRun],
-    shown: list[_VisibleLanes],
+    visible: list[_VisibleLanes],
     frame: ViewFrame,
     level: Literal["slices", "busy"],
     bins: int,
@@ -190,20 +190,20 @@ def _build_view(
 ) -> TimelineView:
     names: dict[tuple[str, int], int] = {}
     views = []
-    for chosen, lanes in zip(runs, shown, strict=True):
+    for choice, lanes in zip(runs, visible, strict=True):
         lane_views = [
-            build_slices_lane(chosen, lane_set, lane, is_gpu, frame, names)
+            build_slices_lane(choice, lane_set, lane, is_gpu, frame, names)
             if level == "slices"
-            else build_busy_lane(chosen, lane_set, lane, is_gpu, frame, bins)
-            for lane_set, lane, is_gpu in _list_lanes(chosen, lanes)
+            else build_busy_lane(choice, lane_set, lane, is_gpu, frame, bins)
+            for lane_set, lane, is_gpu in _list_lanes(choice, lanes)
         ]
-        compiled_step = extra.compiled.get(chosen.timeline.run)
+        compiled_step = extra.compiled.get(choice.timeline.run)
         lane_views = (
-            build_compiled_lane(chosen, compiled_step, frame, names)
-            + build_range_lanes(chosen, frame, names)
+            build_compiled_lane(choice, compiled_step, frame, names)
+            + build_range_lanes(choice, frame, names)
             + lane_views
         )
-        views.append(build_run_view(chosen, lane_views, lanes.hidden, frame, runs[0], bins))
+        views.append(build_run_view(choice, lane_views, lanes.hidden, frame, runs[0], bins))
     return TimelineView(
         level=level,
         window=frame.window,

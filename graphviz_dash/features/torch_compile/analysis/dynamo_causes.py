@@ -82,7 +82,7 @@ def find_break_causes(compilation: Compilation, costs: StepCosts | None) -> Iter
         added -= set(break_frames[:1])
         called_break_frames = set(break_frames) & called_frames
         text = f"{reason} {first.explanation or ''}"
-        is_whole_frame = all(graph_break.runs_eagerly for graph_break in line_breaks)
+        is_eager_frame = all(graph_break.runs_eagerly for graph_break in line_breaks)
 
         yield CompileCause(
             rule=find_first_rule(text, _BREAK_RULES, CompileRuleId.GRAPH_BREAK),
@@ -91,7 +91,7 @@ def find_break_causes(compilation: Compilation, costs: StepCosts | None) -> Iter
             frames=tuple(dict.fromkeys(break_frames)),
             count=len(line_breaks),
             gain_ns=_predict_compile_gain(compilation, break_frames, costs)
-            if is_whole_frame
+            if is_eager_frame
             else predict_gain(
                 costs, partial(_predict_merge_gain, break_frames[:1], called_break_frames, added)
             ),
@@ -157,12 +157,12 @@ def _find_break_locations(compilation: Compilation) -> dict[GraphBreak, _BreakLo
     The innermost line may be in an inlined function.
     """
     frames = {frame.id: frame for frame in compilation.frames}
-    places: dict[GraphBreak, _BreakLocation | None] = {}
+    locations: dict[GraphBreak, _BreakLocation | None] = {}
     for graph_break in compilation.breaks:
         line = _find_break_line(graph_break, frames.get(graph_break.frame or ""))
         location = None if line is None else _BreakLocation(line.file, line.function, line.line)
-        places[graph_break] = location
-    return places
+        locations[graph_break] = location
+    return locations
 
 
 def _find_break_line(graph_break: GraphBreak, frame: CompiledFrame | None) -> UserLine | None:
@@ -170,7 +170,7 @@ def _find_break_line(graph_break: GraphBreak, frame: CompiledFrame | None) -> Us
 
     Falls back to the innermost line.
     """
-    found_line = None
+    break_line = None
     if frame is not None and frame.location is not None:
         # A resume function is called by the function itself.
         callers = {caller_line.text for caller_line in frame.callers[frame.is_continuation :]}
@@ -178,8 +178,8 @@ def _find_break_line(graph_break: GraphBreak, frame: CompiledFrame | None) -> Us
             if line.text in callers:
                 break
             if (line.file, line.function) == (frame.location.file, frame.function):
-                found_line = line
-    return found_line or next(iter(graph_break.lines), None)
+                break_line = line
+    return break_line or next(iter(graph_break.lines), None)
 
 
 def _find_preceding_break(

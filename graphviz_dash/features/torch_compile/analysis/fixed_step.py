@@ -39,11 +39,11 @@ def merge_breaks(
         inside: compilations that contain the code between the graphs.
         added: compilations that exist because of a break.
     """
-    kept_frames = {*outermost} - {*added}
+    remaining_frames = {*outermost} - {*added}
     kept_call: set[int] = set()
-    if not any(piece.launches_graph and piece.frame in kept_frames for piece in pieces):
+    if not any(piece.launches_graph and piece.frame in remaining_frames for piece in pieces):
         # Keep the first graph after the break; the outer function then launches it.
-        has_lookup = any(p.part is StepPart.GUARDS and p.frame in kept_frames for p in pieces)
+        has_lookup = any(p.part is StepPart.GUARDS and p.frame in remaining_frames for p in pieces)
         kept_call = _find_first_graph_call(pieces, added, () if has_lookup else (StepPart.GUARDS,))
 
     def is_removed(index: int, piece: CpuPiece) -> bool:
@@ -58,7 +58,7 @@ def merge_breaks(
         {
             index
             for index, piece in enumerate(pieces)
-            if piece.frame in kept_frames or index in kept_call
+            if piece.frame in remaining_frames or index in kept_call
         },
     )
     first = next((n for n, piece in enumerate(remaining) if piece.launches_graph), 0)
@@ -83,8 +83,8 @@ def _find_first_graph_call(
     end = launch
     while end < len(pieces) and pieces[end].frame == frame:
         end += 1
-    kept_parts = (*_GRAPH_PARTS, *extra_parts)
-    return {n for n in range(end) if pieces[n].frame == frame and pieces[n].part in kept_parts}
+    required_parts = (*_GRAPH_PARTS, *extra_parts)
+    return {n for n in range(end) if pieces[n].frame == frame and pieces[n].part in required_parts}
 
 
 def _move_guards(resumed_pieces: Iterable[CpuPiece]) -> Iterator[CpuPiece]:
@@ -109,8 +109,8 @@ def merge_compilations(pieces: Pieces, parts: Collection[str]) -> list[CpuPiece]
     eager = [index for index in range(low, high) if pieces[index].part is StepPart.EAGER]
     span = range(min([calls[0], *eager]), max([calls[-1], *eager]) + 1)
     # Keep the first call up to its launch.
-    kept = range(calls[0], launches[0] + 1)
-    return _remove_pieces(pieces, {*span} - {*kept}, {launches[0]})
+    remaining = range(calls[0], launches[0] + 1)
+    return _remove_pieces(pieces, {*span} - {*remaining}, {launches[0]})
 
 
 def _is_foreign(piece: CpuPiece, parts: Collection[str]) -> bool:

@@ -169,7 +169,7 @@ class _Builder:
             facts.append(("other launches per step", f"{call.launches:g}"))
         if frame.failure is not None:
             facts.append(("not compiled", frame.failure))
-        own_ns = self._times.get(frame.id)
+        exclusive_ns = self._times.get(frame.id)
         resume_title = (
             f"after the break at line {frame.location.line}"
             if kind is BoxKind.RESUME and frame.location
@@ -180,8 +180,8 @@ class _Builder:
             kind=kind,
             title=resume_title or frame.id,
             line=frame.location,
-            exclusive_ns=own_ns,
-            total_ns=own_ns,
+            exclusive_ns=exclusive_ns,
+            total_ns=exclusive_ns,
             facts=tuple(facts),
             causes=tuple(self._causes.get(frame.id, ())),
             code=frame.code,

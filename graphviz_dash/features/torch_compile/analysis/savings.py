@@ -41,11 +41,11 @@ class StepCosts(Struct, frozen=True, dict=True):
         self, parts: Iterable[StepPart], frames: Iterable[str | None]
     ) -> Iterator[PartTime]:
         """Select parts of the given compilations."""
-        wanted_parts, wanted_frames = set(parts), set(frames)
+        part_kinds, wanted_frames = set(parts), set(frames)
         return (
             part
             for part in self.time.parts
-            if part.part in wanted_parts and part.frame in wanted_frames
+            if part.part in part_kinds and part.frame in wanted_frames
         )
 
     @cached_property

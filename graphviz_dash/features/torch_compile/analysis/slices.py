@@ -133,8 +133,8 @@ def find_first_within(slices: CpuSlices, kind: SliceKind, around: SliceKind) -> 
     nearest = slices.nesting.find_nearest(slices.select_kind(around))
     rows = np.flatnonzero(slices.select_kind(kind))
     inside = nearest[rows]
-    is_inside = inside != NONE
-    np.minimum.at(first, inside[is_inside], slices.nesting.start[rows[is_inside]])
+    has_slice = inside != NONE
+    np.minimum.at(first, inside[has_slice], slices.nesting.start[rows[has_slice]])
     return first
 
 

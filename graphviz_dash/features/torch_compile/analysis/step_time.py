@@ -387,7 +387,7 @@ class _PartLocator:
         """Count the calls of each compilation within the steps."""
         slices = self._slices
         counts: dict[str | None, list[int]] = {}
-        wanted = (
+        requested = (
             (SliceKind.REGION, 0),
             (SliceKind.CALL, 1),
             (SliceKind.GRAPH_LAUNCH, 2),
@@ -398,12 +398,12 @@ class _PartLocator:
         within = np.zeros(len(starts), dtype=np.bool_)
         for first, last in bounds:
             within |= (starts >= first) & (starts < last)
-        for kind, column_index in wanted:
+        for kind, column_index in requested:
             rows = np.flatnonzero(slices.select_kind(kind) & within)
             for row in rows[np.argsort(starts[rows], kind="stable")].tolist():
                 frame = self._find_frame(row)
                 if column_index == 0 or self._call[row] != NONE:
-                    counts.setdefault(frame, [0] * len(wanted))[column_index] += 1
+                    counts.setdefault(frame, [0] * len(requested))[column_index] += 1
         steps = len(traced_steps)
         return tuple(
             FrameCalls(frame, *(number / steps for number in numbers))

@@ -27,11 +27,12 @@ from graphviz_dash.ui.page.frame import SelectedExperiment, draw_figure, get_fig
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 from graphviz_dash.ui.page.navigation import show_link
 from graphviz_dash.ui.page.rules import (
-    count_statuses,
+    format_finding_details,
     format_inline_code,
     format_rule_advice,
     format_rule_id,
     format_rule_row,
+    format_rules_section,
 )
 from graphviz_dash.units import format_count, format_ns, pluralize
 
@@ -41,13 +42,13 @@ _CAPTION_HEIGHT: Final = "4rem"
 _MAX_CARDS: Final = 50
 
 
-def show_compile_diagnosis(chosen: SelectedExperiment, run_name: str) -> None:
+def show_compile_diagnosis(selection: SelectedExperiment, run_name: str) -> None:
     """Show the causes in a run's compiled step, and the outcome of each rule."""
-    report = get_compile_report(chosen.key, run_name)
+    report = get_compile_report(selection.key, run_name)
     if isinstance(report, Missing):
         return
     show_markup(format_compile_verdict(report))
-    query = {"experiment": chosen.entry.name, "run": run_name}
+    query = {"experiment": selection.entry.name, "run": run_name}
     show_link("compile", "Step time and program", query)
     show_markup(*generate_cause_cards(report.causes), format_compile_rules(report.rules))
 
@@ -64,17 +65,17 @@ def format_compile_verdict(report: CompileReport) -> str:
     )
 
 
-def reserve_height(chosen: SelectedExperiment, report: CompileReport, key: str) -> None:
+def reserve_height(selection: SelectedExperiment, report: CompileReport, key: str) -> None:
     """Reserve the height of the chart in the container ``key`` until it is drawn."""
-    chart = _build_step_parts_figure(chosen, report)
+    chart = _build_step_parts_figure(selection, report)
     if chart is not None:
         height = f"calc({chart.layout.height}px + {_CAPTION_HEIGHT})"
         show_markup(format_element("style", f".st-key-{key} {{ min-height: {height} }}"))
 
 
-def render_step_parts(chosen: SelectedExperiment, report: CompileReport) -> None:
+def render_step_parts(selection: SelectedExperiment, report: CompileReport) -> None:
     """Draw the time breakdown of a compiled step, one part after the other."""
-    chart = _build_step_parts_figure(chosen, report)
+    chart = _build_step_parts_figure(selection, report)
     if chart is None:
         reason = report.time.reason if isinstance(report.time, Missing) else ""
         show_markup(format_element("p", escape_html(f"Not available: {reason}."), "muted"))
@@ -86,9 +87,9 @@ def render_step_parts(chosen: SelectedExperiment, report: CompileReport) -> None
         st.caption(f"{STEP_TIME_METHOD}.")
 
 
-def _build_step_parts_figure(chosen: SelectedExperiment, report: CompileReport) -> Any:
+def _build_step_parts_figure(selection: SelectedExperiment, report: CompileReport) -> Any:
     return get_figure(
-        chosen.key, ("compiled step", report.run), lambda theme: draw_step_parts(report, theme)
+        selection.key, ("compiled step", report.run), lambda theme: draw_step_parts(report, theme)
     )
 
 
@@ -125,13 +126,8 @@ def format_compile_rules(outcomes: Sequence[CompileRuleOutcome]) -> str:
         )
         for outcome in outcomes
     )
-    return (
-        format_element("h2", "torch.compile rules", "doctor-part")
-        + format_element(
-            "p", escape_html(count_statuses(outcome.status for outcome in outcomes)), "muted"
-        )
-        + format_element("div", "".join(rows), "doctor-rules")
-    )
+    statuses = [outcome.status for outcome in outcomes]
+    return format_rules_section("torch.compile rules", statuses, "".join(rows))
 
 
 def format_cause_card(number: int, cause: CompileCause) -> str:
@@ -148,23 +144,18 @@ def format_cause_card(number: int, cause: CompileCause) -> str:
     finding = "".join(_format_line(line) for line in cause.lines[:1])
     callers = [f"{line.text} in {line.function or 'the program'}" for line in cause.lines[1:4]]
     finding += format_element("p", escape_html(cause.reason), "doctor-error")
-    rows = [
-        ("Called from", "\n".join(callers) or None),
+    finding += _format_facts(
         ("Fix saves", format_saving(cause)),
         ("One-time cost", None if cause.one_time_ns is None else format_ns(cause.one_time_ns)),
-        ("Occurrences", format_count(cause.count)),
-        ("Compilations", ", ".join(cause.frames[:8]) or None),
-        ("Details", "\n".join(cause.details[:6]) or None),
-    ]
-    finding += format_element(
-        "dl",
-        "".join(
-            format_element("dt", escape_html(name)) + format_element("dd", _format_lines(value))
-            for name, value in rows
-            if value
-        ),
     )
-    advice = format_rule_advice(rule, "Fix") + "".join(
+    details = _format_facts(
+        ("Called from", "\n".join(callers)),
+        ("Occurrences", format_count(cause.count)),
+        ("Compilations", ", ".join(cause.frames[:8])),
+        ("Details", "\n".join(text for text in cause.details[:6] if text != cause.reason)),
+    )
+    finding += format_finding_details("Details", details)
+    advice = format_rule_advice(rule) + "".join(
         format_element("p", format_element("b", "torch: ") + format_inline_code(hint))
         for hint in cause.hints[:2]
     )
@@ -174,18 +165,29 @@ def format_cause_card(number: int, cause: CompileCause) -> str:
     )
 
 
+def _format_facts(*rows: tuple[str, str | None]) -> str:
+    cells = "".join(
+        format_element("dt", escape_html(name)) + format_element("dd", _format_lines(value))
+        for name, value in rows
+        if value
+    )
+    return format_element("dl", cells)
+
+
 def _format_line(line: UserLine) -> str:
     location = format_element("b", escape_html(line.text))
     if line.function:
         location += format_element("span", f" in {escape_html(line.function)}")
-    shown = format_element("div", location, "where")
+    location_markup = format_element("div", location, "where")
     if not line.code:
-        return shown
+        return location_markup
     hit = format_element(
         "span", format_element("i", escape_html(line.line)) + escape_html(line.code), "hit"
     )
     label = {"aria-label": f"Code at {line.text}"}
-    return shown + format_element("pre", hit, "code", tabindex="0", role="region", **label)
+    return location_markup + format_element(
+        "pre", hit, "code", tabindex="0", role="region", **label
+    )
 
 
 def _format_lines(code: str) -> str:

@@ -41,13 +41,13 @@ _STEP_PARTS = "step-parts"
 
 def render() -> None:
     """Render the page."""
-    chosen = load_selected_experiment()
-    runs = [run for run in chosen.experiment.runs if has_compile_report(run)]
+    selection = load_selected_experiment()
+    runs = [run for run in selection.experiment.runs if has_compile_report(run)]
     if not runs:
-        show_markup(format_page_heading("compile", escape_html(chosen.entry.name)))
+        show_markup(format_page_heading("compile", escape_html(selection.entry.name)))
         show_missing_content(
             "compile",
-            chosen.experiment.runs,
+            selection.experiment.runs,
             "No compiled runs",
             "This page shows runs of the modes compile, compile-default and compile-graph, "
             "and recorded programs that call torch.compile. graphviz-dash import reads "
@@ -58,31 +58,31 @@ def render() -> None:
     title = st.container()
     with st.container(width=640):
         run = select_run(runs, default=explained) if len(runs) > 1 else runs[0]
-    report = get_compile_report(chosen.key, run.name)
+    report = get_compile_report(selection.key, run.name)
     if isinstance(report, Missing):
         show_empty_state("No compilation data", report.reason)
         return
     with title:
         show_markup(
-            format_page_heading("compile", escape_html(f"{chosen.entry.name}, {run.name}")),
+            format_page_heading("compile", escape_html(f"{selection.entry.name}, {run.name}")),
             format_element("p", escape_html(summarize_compilation(report)), "sentence"),
         )
     show_markup(_format_tiles(report))
     st.header("Step time breakdown", anchor=False)
     chart = st.container(key=_STEP_PARTS)
-    reserve_height(chosen, report, _STEP_PARTS)
+    reserve_height(selection, report, _STEP_PARTS)
     if not report.compilation.sources:
-        lead, command = build_compile_log_hint(run, chosen.experiment.runs)
+        lead, command = build_compile_log_hint(run, selection.experiment.runs)
         show_markup(
             format_element("p", escape_html(lead), "muted"),
             format_element("pre", escape_html(command), "command") if command else "",
         )
     _show_causes(report)
-    _show_program(chosen, run, report)
+    _show_program(selection, run, report)
     _show_sources(report)
     # Last, because Plotly keeps the browser busy longer than the rest of the page.
     with chart:
-        render_step_parts(chosen, report)
+        render_step_parts(selection, report)
 
 
 def _format_tiles(report: CompileReport) -> str:
@@ -133,7 +133,7 @@ def _show_causes(report: CompileReport) -> None:
     show_markup(*generate_cause_cards(report.causes))
 
 
-def _show_program(chosen: SelectedExperiment, run: Run, report: CompileReport) -> None:
+def _show_program(selection: SelectedExperiment, run: Run, report: CompileReport) -> None:
     if not report.tree.roots:
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -145,10 +145,10 @@ def _show_program(chosen: SelectedExperiment, run: Run, report: CompileReport) -
     )
     box = next((node for node in report.tree.walk() if node.id == selected), None)
     if box is not None:
-        _show_box(chosen, run, report, box)
+        _show_box(selection, run, report, box)
 
 
-def _show_box(chosen: SelectedExperiment, run: Run, report: CompileReport, box: TreeBox) -> None:
+def _show_box(selection: SelectedExperiment, run: Run, report: CompileReport, box: TreeBox) -> None:
     location = f", {box.line.text}" if box.line is not None else ""
     show_markup(
         format_element("h2", escape_html(f"{box.kind.value} {box.title}{location}")),
@@ -160,7 +160,7 @@ def _show_box(chosen: SelectedExperiment, run: Run, report: CompileReport, box: 
     )
     if fixes:
         show_markup(format_element("p", escape_html(f"Fix: {fixes}.")))
-    query = {"experiment": chosen.entry.name}
+    query = {"experiment": selection.entry.name}
     with st.container(horizontal=True):
         if box.graph is not None:
             show_link("graph", "Graph", query | {"run": run.name, "graph": box.graph})

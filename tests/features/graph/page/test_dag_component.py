@@ -246,10 +246,14 @@ def test_every_colouring_has_its_legend_in_both_themes(dashboard_tab: Page) -> N
     for colour, (choice, label) in COLOURINGS.items():
         choose_colour(dashboard_tab, choice)
         expect(legend_shown).to_contain_text(label)
-        assert ask(canvas, "state.colour") == colour
+        dashboard_tab.wait_for_function(
+            "([canvas, colour]) => canvas.__dag.state.colour === colour",
+            arg=[canvas.element_handle(), colour],
+        )
         legend = ask(canvas, "state.view.legend.map(entry => entry.label)")
         assert any(label in entry for entry in legend), colour
-        assert legend_shown.locator(".chip").all_inner_texts()[: len(legend)] == legend, colour
+        for place, entry in enumerate(legend):
+            expect(legend_shown.locator(".chip").nth(place)).to_have_text(entry)
     turn(dashboard_tab, "dark")
     choose_colour(dashboard_tab, "phase")
     expect(legend_shown).to_contain_text("optimizer")

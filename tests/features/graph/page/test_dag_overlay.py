@@ -103,8 +103,13 @@ def test_one_layer_stands_for_all_and_another_can_be_shown(transformer: Locator)
     expect(bar).to_contain_text("2 of 4")
     expect(bar).to_contain_text("layers.1")
     # The other layer is unfolded as the first was.
-    assert ask(canvas, "state.view.boxes.length") == opened
-    assert ask(canvas, "state.view.boxes.some(one => one.label === 'layers.1' && one.open)")
+    page.wait_for_function(
+        """([canvas, opened]) => {
+          const { boxes } = canvas.__dag.state.view;
+          return boxes.length === opened && boxes.some(one => one.label === "layers.1" && one.open);
+        }""",
+        arg=[canvas.element_handle(), opened],
+    )
     bar.get_by_role("button", name="Previous block ( [ )").click()
     expect(bar).to_contain_text("1 of 4")
     bar.locator("summary").click()
@@ -256,6 +261,9 @@ def test_a_large_graph_is_drawn_first_and_its_times_follow(large: Page) -> None:
     place = ask(canvas, where)
     held[0].continue_()
     expect(state).not_to_contain_text("loading times")
-    assert ask(canvas, "state.view.boxes.every(box => box.time !== '')")
+    large.wait_for_function(
+        "canvas => canvas.__dag.state.view.boxes.every(box => box.time !== '')",
+        arg=canvas.element_handle(),
+    )
     assert ask(canvas, where) == place
     expect(large.get_by_text("Longest nodes", exact=True)).to_be_visible()

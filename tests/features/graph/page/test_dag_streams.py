@@ -33,8 +33,11 @@ def test_experts_stand_side_by_side_by_their_data(dashboard_tab: Page) -> None:
         "n1", *(f"n{first}" for first in range(3, 35, 4))
     ]  # fmt: skip
     assert ("n6", "n7") not in drawn
-    assert ask(canvas, "new Set(state.view.boxes.map(box => box.colour)).size") == 8
     expect(dashboard_tab.locator(".dag .legend")).to_contain_text("stream 7")
+    dashboard_tab.wait_for_function(
+        "canvas => new Set(canvas.__dag.state.view.boxes.map(box => box.colour)).size === 8",
+        arg=canvas.element_handle(),
+    )
     card = dashboard_tab.locator(".node").first
     expect(card).to_contain_text("reads its output: float16 [32, 1024], 64.0 KiB")
     follow(dashboard_tab, "timeline?experiment=experts&runs=graph&runs=parallel")

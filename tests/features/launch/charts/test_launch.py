@@ -72,7 +72,7 @@ def test_own_graphs_are_marks_where_they_lie() -> None:
     own = list_program_graphs(
         Experiment(run_of(LINE, 4800).path, (run_of(LINE, 4800),)), {"a": COSTS}
     )
-    figure = draw_launch_costs({"a": COSTS}, REPEAT, "light", log=True, own=own)
+    figure = draw_launch_costs({"a": COSTS}, REPEAT, "light", log=True, program_graphs=own)
     assert figure is not None
     (marks,) = (one for one in figure.data if one.name == "your graphs")
     assert (list(marks.x), list(marks.y)) == ([100], [4.8])

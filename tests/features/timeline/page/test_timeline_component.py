@@ -127,7 +127,7 @@ def test_zoom_to_a_kernel_select_it_and_go_on_by_keyboard(canvas: Locator) -> No
     begin, stop = _window(canvas)
     assert begin < kernel["start"] < kernel["start"] + kernel["dur"] < stop
     assert kernel["dur"] / (stop - begin) > 0.2
-    assert canvas.get_attribute("data-level") == "slices"
+    expect(canvas).to_have_attribute("data-level", "slices")
 
     x, y = _centre(canvas, kernel)
     canvas.click(position={"x": x, "y": y})
@@ -399,7 +399,7 @@ def test_a_selection_from_outside_is_shown_and_outweighed_by_a_click(page: Page)
 
 def test_the_timeline_is_reachable_and_named_for_screen_readers(canvas: Locator) -> None:
     page = canvas.page
-    assert "GPU slices" in (canvas.get_attribute("aria-label") or "")
-    assert canvas.get_attribute("tabindex") == "0"
+    expect(canvas).to_have_attribute("aria-label", re.compile("GPU slices"))
+    expect(canvas).to_have_attribute("tabindex", "0")
     for name in ("Zoom in (W)", "Zoom out (S)", "Fit the step (F)"):
         expect(page.get_by_role("button", name=name)).to_be_visible()

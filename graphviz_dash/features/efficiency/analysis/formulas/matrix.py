@@ -126,11 +126,11 @@ def _measure_visits(
         return measure_tensor(image)
     visits, pixels = 1, 1
     has_adjacent_channels = image.strides is not None and image.strides[1:2] == (1,)
-    for place, (size, count, width, step, spread) in enumerate(
+    for position, (size, count, width, step, spread) in enumerate(
         zip(image.shape[2:], output[2:], filters, steps, spreads, strict=True), start=1
     ):
         can_skip = spread == 1 and step > width
-        can_skip &= place < len(filters) or has_adjacent_channels
+        can_skip &= position < len(filters) or has_adjacent_channels
         visits *= min(size, count * width) if can_skip else size
         pixels *= size
     return measure_tensor(image) * visits // max(1, pixels)

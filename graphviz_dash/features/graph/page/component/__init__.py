@@ -66,7 +66,7 @@ def render_dag(
     run_name: str,
     graph_id: str,
     *,
-    against: tuple[str, str, str] | None = None,
+    other_graph: tuple[str, str, str] | None = None,
     color_by: str = "category",
     selected: int | None = None,
     on_select: Callable[[int | None], None] | None = None,
@@ -83,7 +83,7 @@ def render_dag(
         experiment_key: key of the experiment in the store.
         run_name: name of a run of the experiment.
         graph_id: id of a graph of the run.
-        against: key, run and id of an earlier graph to draw together with this one, or None.
+        other_graph: key, run and id of an earlier graph to draw together with this one, or None.
         color_by: colouring, a value of charts.dag.ColourBy.
         selected: node to unfold and show, or None. A later click overrides it.
         on_select: called with the clicked node, or None, before the script runs again, so that
@@ -102,7 +102,7 @@ def render_dag(
                 experiment=experiment_key,
                 run=run_name,
                 graph=graph_id,
-                against=dict(zip(_AGAINST_PARAMETERS, against or (), strict=False)),
+                against=dict(zip(_AGAINST_PARAMETERS, other_graph or (), strict=False)),
                 colour=color_by,
                 selected=selected,
                 find=find,

@@ -190,12 +190,12 @@ def _parse_graph(request: Request) -> tuple[GraphAddress, GraphAddress | None, F
     if "against" not in request.query_params:
         return of, None, FoldCriterion(by)
     run = check_run_name(get_parameter(request, "against_run"))
-    against = (
+    other_graph = (
         parse_experiment_key(request, "against"),
         run,
         _parse_graph_id(request, "against_graph"),
     )
-    return of, against, FoldCriterion(by)
+    return of, other_graph, FoldCriterion(by)
 
 
 def _parse_graph_id(request: Request, name: str) -> str:
@@ -214,9 +214,11 @@ def _parse_colour(request: Request) -> ColourBy:
 
 def _parse_ratio(request: Request) -> float:
     text = get_parameter(request, "ratio")
-    least, most = _RATIO_BOUNDS
-    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,6})?", text) or not least <= float(text) <= most:
-        raise BadParameterError(f"ratio: {text[:40]!r}, expected a number from {least} to {most}")
+    least, maximum = _RATIO_BOUNDS
+    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,6})?", text) or not least <= float(text) <= maximum:
+        raise BadParameterError(
+            f"ratio: {text[:40]!r}, expected a number from {least} to {maximum}"
+        )
     return float(text)
 
 

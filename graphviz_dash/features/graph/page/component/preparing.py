@@ -60,16 +60,16 @@ def signal_view(address: GraphAddress) -> None:
 
 def is_ready(
     address: GraphAddress,
-    against: GraphAddress | None,
+    other_graph: GraphAddress | None,
     fold_by: FoldCriterion = FoldCriterion.ORDER,
 ) -> bool:
     """Return whether a view of the graph needs no preparation."""
-    return STORE.has(address[0], _get_slot(address, against, fold_by))
+    return STORE.has(address[0], _get_slot(address, other_graph, fold_by))
 
 
 def prepare_graph(
     address: GraphAddress,
-    against: GraphAddress | None = None,
+    other_graph: GraphAddress | None = None,
     fold_by: FoldCriterion = FoldCriterion.ORDER,
 ) -> FoldedGraph:
     """Return a graph, or two merged graphs, ready for views. A job prepares large graphs.
@@ -79,55 +79,58 @@ def prepare_graph(
         InputError: an experiment cannot be read.
         CancelledError: the job was cancelled.
     """
-    if not is_ready(address, against, fold_by) and _count_graph_nodes(address) >= LARGE_GRAPH_NODES:
+    if (
+        not is_ready(address, other_graph, fold_by)
+        and _count_graph_nodes(address) >= LARGE_GRAPH_NODES
+    ):
         _wait_for_job(
             JOBS.start(
-                _get_job_key(address, against, fold_by),
-                _list_tasks(address, against, fold_by),
+                _get_job_key(address, other_graph, fold_by),
+                _list_tasks(address, other_graph, fold_by),
                 restart=True,
             )
         )
     return (
         _fold_with_times(address, fold_by)
-        if against is None
-        else _fold_union(address, against, fold_by)
+        if other_graph is None
+        else _fold_union(address, other_graph, fold_by)
     )
 
 
 def prepare_drawable_graph(
     address: GraphAddress,
-    against: GraphAddress | None = None,
+    other_graph: GraphAddress | None = None,
     fold_by: FoldCriterion = FoldCriterion.ORDER,
 ) -> FoldedGraph:
     """Return a graph as :func:`prepare_graph` does, but a large unprepared graph without times,
     which is much faster."""
     if (
-        against is not None
-        or is_ready(address, against, fold_by)
+        other_graph is not None
+        or is_ready(address, other_graph, fold_by)
         or _count_graph_nodes(address) < LARGE_GRAPH_NODES
     ):
-        return prepare_graph(address, against, fold_by)
+        return prepare_graph(address, other_graph, fold_by)
     _wait_for_job(_start_early_job(address, fold_by))
     return _fold_without_times(address, fold_by)
 
 
 def start_preparation(
-    address: GraphAddress, against: GraphAddress | None, fold_by: FoldCriterion
+    address: GraphAddress, other_graph: GraphAddress | None, fold_by: FoldCriterion
 ) -> None:
     """Start the preparation that :func:`prepare_drawable_graph` waits for."""
-    if against is None and not is_ready(address, against, fold_by):
+    if other_graph is None and not is_ready(address, other_graph, fold_by):
         _start_early_job(address, fold_by)
 
 
 def get_preparation_status(
     address: GraphAddress,
-    against: GraphAddress | None,
+    other_graph: GraphAddress | None,
     fold_by: FoldCriterion = FoldCriterion.ORDER,
 ) -> JobStatus:
     """Return the progress of the preparation of a graph."""
     jobs = [
-        JOBS.get_job(_get_job_key(address, against, fold_by)),
-        JOBS.get_job(_get_job_key(address, against, fold_by, early=True)),
+        JOBS.get_job(_get_job_key(address, other_graph, fold_by)),
+        JOBS.get_job(_get_job_key(address, other_graph, fold_by, early=True)),
     ]
     started = [job for job in jobs if job is not None]
     running = next((job for job in started if not job.is_ended), None)
@@ -138,15 +141,15 @@ def get_preparation_status(
 
 def cancel_preparation(
     address: GraphAddress,
-    against: GraphAddress | None,
+    other_graph: GraphAddress | None,
     fold_by: FoldCriterion = FoldCriterion.ORDER,
 ) -> JobStatus:
     """Cancel the preparation of a graph before its next stage. Finished stages are kept."""
     for early in (False, True):
-        job = JOBS.get_job(_get_job_key(address, against, fold_by, early=early))
+        job = JOBS.get_job(_get_job_key(address, other_graph, fold_by, early=early))
         if job is not None:
             job.cancel()
-    return get_preparation_status(address, against, fold_by)
+    return get_preparation_status(address, other_graph, fold_by)
 
 
 def _start_early_job(address: GraphAddress, fold_by: FoldCriterion) -> Job:
@@ -171,12 +174,12 @@ def _wait_for_job(job: Job) -> None:
 
 def _get_job_key(
     address: GraphAddress,
-    against: GraphAddress | None,
+    other_graph: GraphAddress | None,
     fold_by: FoldCriterion,
     *,
     early: bool = False,
 ) -> tuple[object, ...]:
-    return ("graph", address, against, fold_by, early)
+    return ("graph", address, other_graph, fold_by, early)
 
 
 def _count_graph_nodes(address: GraphAddress) -> int:
@@ -187,12 +190,12 @@ def _count_graph_nodes(address: GraphAddress) -> int:
 
 
 def _list_tasks(
-    address: GraphAddress, against: GraphAddress | None, fold_by: FoldCriterion
+    address: GraphAddress, other_graph: GraphAddress | None, fold_by: FoldCriterion
 ) -> list[Task]:
     key, run_name, _ = address
     replays: Task = ("Matching replays to nodes", lambda: get_node_replays(key, run_name))
     origins: Task = ("Finding operators and source lines", lambda: get_nodes(*address))
-    if against is None:
+    if other_graph is None:
         return [
             ("Folding", lambda: _fold_without_times(address, fold_by)),
             replays,
@@ -204,38 +207,38 @@ def _list_tasks(
     return [
         replays,
         origins,
-        ("Finding operators of the earlier graph", lambda: get_nodes(*against)),
-        ("Comparing the graphs", lambda: get_graph_pair(address, against)),
-        ("Merging the graphs", lambda: get_graph_union(address, against)),
-        ("Folding", lambda: _fold_union(address, against, fold_by)),
+        ("Finding operators of the earlier graph", lambda: get_nodes(*other_graph)),
+        ("Comparing the graphs", lambda: get_graph_pair(address, other_graph)),
+        ("Merging the graphs", lambda: get_graph_union(address, other_graph)),
+        ("Folding", lambda: _fold_union(address, other_graph, fold_by)),
     ]
 
 
 def _get_slot(
-    address: GraphAddress, against: GraphAddress | None, fold_by: FoldCriterion
+    address: GraphAddress, other_graph: GraphAddress | None, fold_by: FoldCriterion
 ) -> tuple[object, ...]:
     return (
         ("folded", *address[1:], fold_by)
-        if against is None
-        else ("folded", address, against, fold_by)
+        if other_graph is None
+        else ("folded", address, other_graph, fold_by)
     )
 
 
 def _fold_without_times(address: GraphAddress, fold_by: FoldCriterion) -> FoldedGraph:
     if fold_by is FoldCriterion.DATA:
         return _fold_with_times(address, fold_by)
-    whole_graph = get_graph_without_times(*address)
+    full_graph = get_graph_without_times(*address)
     return STORE.derive(
         address[0],
         ("untimed", *address[1:], fold_by),
-        lambda _: fold_without_times(whole_graph, fold_by),
+        lambda _: fold_without_times(full_graph, fold_by),
     )
 
 
 def _fold_with_times(address: GraphAddress, fold_by: FoldCriterion) -> FoldedGraph:
     if fold_by is FoldCriterion.DATA:
         return _fold_by_data(address)
-    drawn, whole_graph, times = (
+    drawn, full_graph, times = (
         _fold_without_times(address, fold_by),
         get_whole_graph(*address),
         get_measured_graph(*address),
@@ -246,7 +249,7 @@ def _fold_with_times(address: GraphAddress, fold_by: FoldCriterion) -> FoldedGra
         _get_slot(address, None, fold_by),
         lambda _: add_times(
             drawn,
-            whole_graph,
+            full_graph,
             path,
             lambda: get_eager_nodes(*address),
             lambda: get_planned_streams(*address),
@@ -275,12 +278,12 @@ def _fold_by_data(address: GraphAddress) -> FoldedGraph:
 
 
 def _fold_union(
-    address: GraphAddress, against: GraphAddress, fold_by: FoldCriterion
+    address: GraphAddress, other_graph: GraphAddress, fold_by: FoldCriterion
 ) -> FoldedGraph:
-    union = get_graph_union(address, against)
+    union = get_graph_union(address, other_graph)
     return STORE.derive(
         address[0],
-        _get_slot(address, against, fold_by),
+        _get_slot(address, other_graph, fold_by),
         lambda _: build_folded_graph(union.graph, union=union, by=fold_by),
     )
 

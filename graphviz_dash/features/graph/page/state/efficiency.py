@@ -55,4 +55,8 @@ def get_limit_shares(key: str, run_name: str, graph_id: str) -> Mapping[int, flo
     report = get_efficiency(key, run_name, graph_id)
     if isinstance(report, Missing):
         return {}
-    return {place: limit.share for place, limit in report.places.items() if limit.share is not None}
+    return {
+        position: limit.share
+        for position, limit in report.places.items()
+        if limit.share is not None
+    }

@@ -158,13 +158,13 @@ def get_eager_nodes(key: str, run_name: str, graph_id: str) -> Mapping[int, Eage
     Raises:
         UnknownKeyError: no such run or graph.
     """
-    whole_graph = get_whole_graph(key, run_name, graph_id)
+    full_graph = get_whole_graph(key, run_name, graph_id)
     equation = get_comparison(key)[run_name].waterfall
     if isinstance(equation, Missing):
         return {}
     pairs = equation.pairs
     return STORE.derive(
-        key, ("eager", run_name, graph_id), lambda _: find_eager_changes(pairs, whole_graph)
+        key, ("eager", run_name, graph_id), lambda _: find_eager_changes(pairs, full_graph)
     )
 
 

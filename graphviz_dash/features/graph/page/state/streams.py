@@ -120,11 +120,11 @@ def find_tried_plan(key: str, run_name: str) -> ParallelPlan | None:
     None if there is none.
     """
     run = STORE.get_run(key, run_name)
-    ours = STORE.derive(
+    plan_result = STORE.derive(
         key,
         ("plans", run.manifest.rank),
         lambda experiment: [
             other.parallel for other in experiment.runs if other.manifest.rank == run.manifest.rank
         ],
     )
-    return next((plan for plan in (run.parallel, *ours) if plan is not None), None)
+    return next((plan for plan in (run.parallel, *plan_result) if plan is not None), None)

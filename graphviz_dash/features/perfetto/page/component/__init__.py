@@ -136,18 +136,18 @@ def _find_first_step(key: str, part: TracePart) -> tuple[int, int] | None:
 def _build_initial_view(span: tuple[int, int] | None) -> str:
     """Build the initial view of the UI: all tracks expanded, showing ``span`` or everything."""
     expand = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": ["."]}]
-    shown = {} if span is None else {"visStart": span[0], "visEnd": span[1]}
+    viewport = {} if span is None else {"visStart": span[0], "visEnd": span[1]}
     commands = json.dumps(expand, separators=(",", ":"))
-    return urlencode({"hideSidebar": "true", **shown, "startupCommands": commands})
+    return urlencode({"hideSidebar": "true", **viewport, "startupCommands": commands})
 
 
 def _build_query(key: str, part: TracePart, trace_format: str) -> str:
-    asked = [("experiment", key), ("format", trace_format)]
+    parameters = [("experiment", key), ("format", trace_format)]
     for run, step in part.runs:
-        asked += [("run", run), ("step", "" if step is None else str(step))]
+        parameters += [("run", run), ("step", "" if step is None else str(step))]
     if part.graph is not None:
-        asked.append(("graph", part.graph))
-    return urlencode(asked)
+        parameters.append(("graph", part.graph))
+    return urlencode(parameters)
 
 
 @cache

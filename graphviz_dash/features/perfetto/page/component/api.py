@@ -113,18 +113,18 @@ class ExportRequest(Struct, frozen=True):
 
 
 def _parse_request(request: Request) -> ExportRequest:
-    given = request.query_params
-    forms = given.getlist("format") or ["pftrace"]
+    parameters = request.query_params
+    forms = parameters.getlist("format") or ["pftrace"]
     form = forms[0]
     if len(forms) != 1 or form not in FORMATS:
         raise BadParameterError(f"format: expected one of {', '.join(FORMATS)}")
-    names = [check_run_name(name) for name in given.getlist("run")]
-    numbers = given.getlist("step") or [""] * len(names)
+    names = [check_run_name(name) for name in parameters.getlist("run")]
+    numbers = parameters.getlist("step") or [""] * len(names)
     if len(names) > _MAX_RUNS or len(numbers) != len(names):
         raise BadParameterError("step: expected one for each run, or none")
     if any(number and not _NUMBER.fullmatch(number) for number in numbers):
         raise BadParameterError("step: expected a number or nothing")
-    graph = given.get("graph")
+    graph = parameters.get("graph")
     if graph is not None and (len(names) != 1 or not 0 < len(graph) <= _MAX_GRAPH):
         raise BadParameterError("graph: expected the id of one, and its run")
     steps = [int(number) if number else None for number in numbers]
@@ -134,12 +134,12 @@ def _parse_request(request: Request) -> ExportRequest:
 
 def _handle_begin(request: Request) -> msgspec.Struct:
     """Start the export of a trace, or return its progress."""
-    asked = _parse_request(request)
+    export = _parse_request(request)
     # Raises UnknownKeyError before a job is started.
-    STORE.load_experiment_of_key(asked.key)
-    act = partial(export_trace, asked.key, asked.trace_format, asked.part)
-    again = "again" in request.query_params
-    return JOBS.start(asked.job_key, [("Writing the trace", act)], restart=again).wait(_WAIT_S)
+    STORE.load_experiment_of_key(export.key)
+    act = partial(export_trace, export.key, export.trace_format, export.part)
+    retry = "again" in request.query_params
+    return JOBS.start(export.job_key, [("Writing the trace", act)], restart=retry).wait(_WAIT_S)
 
 
 def _handle_cancel(request: Request) -> msgspec.Struct:
@@ -151,10 +151,10 @@ def _handle_cancel(request: Request) -> msgspec.Struct:
 
 
 def _handle_file(request: Request) -> Response:
-    asked = _parse_request(request)
-    written = export_trace(asked.key, asked.trace_format, asked.part)
-    name = f"{STORE.load_experiment_of_key(asked.key).name} {asked.part.description}"
-    form = FORMATS[asked.trace_format]
+    export = _parse_request(request)
+    written = export_trace(export.key, export.trace_format, export.part)
+    name = f"{STORE.load_experiment_of_key(export.key).name} {export.part.description}"
+    form = FORMATS[export.trace_format]
     return FileResponse(
         written.path,
         media_type=form.media_type,

@@ -144,11 +144,11 @@ def render_timeline(
 def _resolve_selection(
     key: str, steps: dict[str, int | None], token: str | None
 ) -> Selection | None:
-    run, _, which = (token or "").partition("/")
-    if not which or run not in steps:
+    run, _, slice_token = (token or "").partition("/")
+    if not slice_token or run not in steps:
         return None
     try:
-        selected_card = load_card(key, run, steps, which)
+        selected_card = load_card(key, run, steps, slice_token)
     except (InputError, UnknownKeyError):
         return None
     return Selection(f"{run}/{selected_card.token}", run, selected_card)

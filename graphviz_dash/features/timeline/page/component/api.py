@@ -96,42 +96,42 @@ def load_card(
     """
     run = STORE.get_run(key, run_name)
     by_node = "#" in slice_name
-    chosen = choose_step(load_timeline(key, run_name, nodes=by_node), steps.get(run_name))
+    choice = choose_step(load_timeline(key, run_name, nodes=by_node), steps.get(run_name))
     slice_id = (
-        find_node_slice(chosen, slice_name)
+        find_node_slice(choice, slice_name)
         if by_node
-        else parse_slice_token(chosen.timeline, slice_name)
+        else parse_slice_token(choice.timeline, slice_name)
     )
     if slice_id is None or run.replay_trace is None:
         raise InputError(
             "slice", repr(slice_name[:80]), f"a node with a traced slice in {run_name}"
         )
-    node = get_matched_node(chosen.timeline, slice_id)
+    node = get_matched_node(choice.timeline, slice_id)
     origin = None
     # The node table of a large graph takes a second. A card does not wait for it.
     if node is not None and (by_node or STORE.has(key, ("nodes", run_name, node.graph))):
         origin = get_nodes(key, run_name, node.graph).rows[node.node]
-    pairs = _find_counterparts(key, steps, chosen, slice_id)
-    return build_slice_card(chosen, run.replay_trace, slice_id, origin, pairs)
+    pairs = _find_counterparts(key, steps, choice, slice_id)
+    return build_slice_card(choice, run.replay_trace, slice_id, origin, pairs)
 
 
 def _find_counterparts(
-    key: str, steps: Mapping[str, int | None], chosen: ChosenRun, slice_id: SliceId
+    key: str, steps: Mapping[str, int | None], choice: ChosenRun, slice_id: SliceId
 ) -> list[Counterpart]:
     """Find the same work in the runs compared with the run of the slice."""
     names = list(steps)
     if slice_id.table != "gpu" or not names or not STORE.has(key, "comparison"):
         return []
-    is_first = chosen.timeline.run == names[0]
+    is_first = choice.timeline.run == names[0]
     counterparts = []
     for name in names[1:] if is_first else names[:1]:
-        first, second = (chosen.timeline.run, name) if is_first else (name, chosen.timeline.run)
+        first, second = (choice.timeline.run, name) if is_first else (name, choice.timeline.run)
         pairs = get_work_pairs(key, first, second)
         other = choose_step(load_timeline(key, name), steps[name])
         if isinstance(pairs, Missing) or other.timeline.problem is not None:
             continue
         match = find_counterpart(
-            pairs, of_first=is_first, own=chosen, row=slice_id.row, other=other
+            pairs, of_first=is_first, own=choice, row=slice_id.row, other=other
         )
         counterparts += [] if match is None else [match]
     return counterparts
@@ -246,8 +246,8 @@ def _compute_time_lost(key: str, first: ChosenRun, other: ChosenRun) -> TimeLost
 def _handle_more(request: Request) -> msgspec.Struct:
     """Start the missing analyses of the runs, or return their progress."""
     key, names = _parse_runs(request)
-    again = "again" in request.query_params
-    return JOBS.start(_get_job_key(key, names), list_tasks(key, names), restart=again).wait(_WAIT_S)
+    retry = "again" in request.query_params
+    return JOBS.start(_get_job_key(key, names), list_tasks(key, names), restart=retry).wait(_WAIT_S)
 
 
 def _handle_cancel(request: Request) -> msgspec.Struct:
@@ -271,11 +271,13 @@ def _handle_slice(request: Request) -> msgspec.Struct:
     key = parse_experiment_key(request)
     name = check_run_name(get_parameter(request, "run"))
     which = get_parameter(request, "slice")
-    shown = [check_run_name(text) for text in request.query_params.getlist("shown")]
+    run_names = [check_run_name(text) for text in request.query_params.getlist("shown")]
     chosen = request.query_params.getlist("shown_step")
-    if len(shown) != len(chosen) or len(shown) > _MAX_RUNS:
+    if len(run_names) != len(chosen) or len(run_names) > _MAX_RUNS:
         raise BadParameterError("shown_step: expected one for each shown run")
-    steps = {shown_run: _parse_step(step) for shown_run, step in zip(shown, chosen, strict=True)}
+    steps = {
+        shown_run: _parse_step(step) for shown_run, step in zip(run_names, chosen, strict=True)
+    }
     steps.setdefault(name, _parse_step(request.query_params.get("step", "")))
     try:
         return load_card(key, name, steps, which)

@@ -64,9 +64,9 @@ def prepare_timelines(key: str, run_names: Sequence[str]) -> None:
 def get_compiled_steps(key: str, runs: Sequence[ChosenRun]) -> dict[str, CompiledStep]:
     """Return the compiled code of the chosen step, by name of the runs where it is known."""
     lanes = {
-        chosen.timeline.run: get_step_lane(key, chosen.timeline.run, chosen.step)
-        for chosen in runs
-        if chosen.step is not None and has_step_lane(key, chosen.timeline.run)
+        choice.timeline.run: get_step_lane(key, choice.timeline.run, choice.step)
+        for choice in runs
+        if choice.step is not None and has_step_lane(key, choice.timeline.run)
     }
     return {name: lane for name, lane in lanes.items() if lane is not None}
 

@@ -47,8 +47,8 @@ def render_program_tree(
         key=key,
         on_selected_change=_ignore_change,
     )
-    chosen = getattr(state, "selected", None)
-    return chosen if isinstance(chosen, str) else selected
+    node = getattr(state, "selected", None)
+    return node if isinstance(node, str) else selected
 
 
 def _ignore_change() -> None:
