@@ -66,6 +66,7 @@ lint: $(VENV)/.dev python-matches ## Lint, format and import walls
 
 language: $(VENV)/.dev python-matches ## Check the language of code, documentation and visible text
 	@$(IN_VENV) -m scripts.language.check
+	@$(IN_VENV) -m scripts.language.check --identifiers
 
 audit: $(VENV)/.dev python-matches ## Look for known vulnerabilities of pinned packages (fails without a network)
 	@$(IN_VENV) scripts/audit.py
