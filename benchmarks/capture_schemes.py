@@ -96,10 +96,10 @@ def main(paths: list[str]) -> None:
     print("\n### Self CPU time total of eager, divided by that of each scheme\n")
     print("| | published, per step | published | " + " | ".join(ratios) + " |")
     print("| --- |" + " ---: |" * (2 + len(ratios)))
-    for scheme, (eager, graphed) in PUBLISHED_MS.items():
+    for scheme, (eager, graphed_ms) in PUBLISHED_MS.items():
         ours = " | ".join(f"{found[scheme]:.2f}x" for found in ratios.values())
-        per_step = f"{eager / PUBLISHED_STEPS:.2f} to {graphed / PUBLISHED_STEPS:.2f} ms"
-        print(f"| {scheme} | {per_step} | {eager / graphed:.2f}x | {ours} |")
+        per_step = f"{eager / PUBLISHED_STEPS:.2f} to {graphed_ms / PUBLISHED_STEPS:.2f} ms"
+        print(f"| {scheme} | {per_step} | {eager / graphed_ms:.2f}x | {ours} |")
 
 
 def self_cpu(run: RunComparison) -> float:

@@ -61,18 +61,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--frames", type=int, default=5_000)
     parser.add_argument("--repeats", type=int, default=5)
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
         folder = Path(scratch)
-        write(folder / NAME / "compile", account(chosen.frames))
+        write(folder / NAME / "compile", account(options.frames))
         browser = playwright.chromium.launch(
             executable_path=system_chromium(), args=["--no-sandbox", "--disable-gpu"]
         )
         with served(ROOT / "app.py", folder) as server:
             page = browser.new_page(viewport={"width": 1440, "height": 1000})
             show(
-                f"the page, {chosen.frames:,} frames",
-                measured(page, server.address, chosen.repeats),
+                f"the page, {options.frames:,} frames",
+                measured(page, server.address, options.repeats),
             )
 
 
@@ -110,13 +110,13 @@ def account(frames: int) -> Compilation:
     return Compilation("2.11", sources, tuple(compiled), tuple(breaks), graphs=tuple(graphs))
 
 
-def write(folder: Path, made: Compilation) -> None:
+def write(folder: Path, compilation: Compilation) -> None:
     """The sample's compiled run with another account."""
     sample = read_bundle(ROOT / "sample_traces" / "mlp-train" / "compile")
     folder.parent.mkdir(parents=True)
     trace = shutil.copy(sample.path / "traces" / "replay.json.gz", folder.parent.parent / "t.gz")
     with BundleWriter(folder) as writer:
-        writer.add(parts.COMPILATION, made)
+        writer.add(parts.COMPILATION, compilation)
         writer.add_trace(FileRole.REPLAY_TRACE, Path(trace))
         writer.commit(
             msgspec.structs.replace(sample.manifest, version=FORMAT_VERSION, files=(), absent=())
@@ -125,28 +125,28 @@ def write(folder: Path, made: Compilation) -> None:
 
 def measured(page: Page, address: str, repeats: int) -> list[Row]:
     """The table's rows, in ms."""
-    first, again, searched, unfolded, frames = [], [], [], [], []
+    first, repeat_times, search_times, unfold_times, frames = [], [], [], [], []
     for repeat in range(repeats + 1):
-        begun = time.perf_counter()
+        start_time = time.perf_counter()
         page.goto(f"{address}/compile?experiment={NAME}")
         page.locator(".program .row").first.wait_for(timeout=120_000)
-        (again if repeat else first).append((time.perf_counter() - begun) * 1000)
+        (repeat_times if repeat else first).append((time.perf_counter() - start_time) * 1000)
         rows, search = page.locator(".program .row"), page.locator(".program input")
-        begun = time.perf_counter()
+        start_time = time.perf_counter()
         rows.first.locator(".fold").click()
         page.locator('.program .row[aria-level="2"]').first.wait_for()
-        unfolded.append((time.perf_counter() - begun) * 1000)
-        begun = time.perf_counter()
+        unfold_times.append((time.perf_counter() - start_time) * 1000)
+        start_time = time.perf_counter()
         search.fill("layer_777")
         page.locator(".program .count", has_text=" of ").wait_for()
-        searched.append((time.perf_counter() - begun) * 1000)
+        search_times.append((time.perf_counter() - start_time) * 1000)
         search.fill("")
         frames += page.evaluate(_SCROLL)
     return [
         row("address to the first row, in a server that has read nothing", first),
-        row("address to the first row, again", again),
-        row("a function unfolded", unfolded),
-        row("a search, key to result", searched),
+        row("address to the first row, again", repeat_times),
+        row("a function unfolded", unfold_times),
+        row("a search, key to result", search_times),
         row("a frame while scrolling, 95%", [sorted(frames)[int(len(frames) * 0.95)]]),
     ]
 

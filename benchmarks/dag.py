@@ -176,11 +176,11 @@ def main() -> None:
 
 def on_the_server(run: Path, name: str) -> None:
     """Folding and views, without a browser."""
-    whole = expand_graph(load_run(run), "graph-0")
-    say(name, "fold", built(lambda: fold_graph(whole)))
-    say(name, "fold by module", built(lambda: fold_graph(whole, FoldCriterion.MODULE)))
-    say(name, "folded and made ready", built(lambda: build_folded_graph(whole)))
-    graph = build_folded_graph(whole)
+    full_graph = expand_graph(load_run(run), "graph-0")
+    say(name, "fold", built(lambda: fold_graph(full_graph)))
+    say(name, "fold by module", built(lambda: fold_graph(full_graph, FoldCriterion.MODULE)))
+    say(name, "folded and made ready", built(lambda: build_folded_graph(full_graph)))
+    graph = build_folded_graph(full_graph)
     view = build_dag_view(graph, ColourBy.CATEGORY, 1.3)
     say(
         name,
@@ -189,13 +189,15 @@ def on_the_server(run: Path, name: str) -> None:
     )
     boxes, kilobytes = [len(view.boxes)], [len(msgspec.json.encode(view)) / 1e3]
     step = max(1, len(graph.groups) // 50)
-    every = dict.fromkeys(graph.groups, ALL_BLOCKS)
+    all_blocks = dict.fromkeys(graph.groups, ALL_BLOCKS)
     for group in list(graph.groups)[::step]:
-        for shown in ({}, every):
-            wanted = [*view.expanded, *graph.groups][:400]
-            opened = build_dag_view(graph, ColourBy.CATEGORY, 1.3, wanted, None, group, shown)
-            boxes.append(len(opened.boxes))
-            kilobytes.append(len(msgspec.json.encode(opened)) / 1e3)
+        for shown in ({}, all_blocks):
+            requested_ids = [*view.expanded, *graph.groups][:400]
+            opened_view = build_dag_view(
+                graph, ColourBy.CATEGORY, 1.3, requested_ids, None, group, shown
+            )
+            boxes.append(len(opened_view.boxes))
+            kilobytes.append(len(msgspec.json.encode(opened_view)) / 1e3)
     print(
         f"{name:>24}  first view: {boxes[0]} boxes, {kilobytes[0]:.1f} kB; "
         f"most of any: {max(boxes)} boxes, {max(kilobytes):.1f} kB"
@@ -205,7 +207,7 @@ def on_the_server(run: Path, name: str) -> None:
 def on_a_cold_server(folder: Path, name: str, repeats: int) -> None:
     """From the overview of a server that has just read the experiment to its graph, each time with
     a new server, a new browser and nothing kept on disk."""
-    painted, complete = [], []
+    paint_times, complete = [], []
     for _ in range(repeats):
         with (
             served(ROOT / "app.py", folder / name, environment=NO_CACHE) as server,
@@ -223,10 +225,10 @@ def on_a_cold_server(folder: Path, name: str, repeats: int) -> None:
             page.locator('[data-test-script-state="notRunning"]').wait_for(timeout=120_000)
             page.wait_for_timeout(1000)
             link.evaluate(_CLICK)
-            painted.append(page.evaluate(_SHOWN))
+            paint_times.append(page.evaluate(_SHOWN))
             complete.append(page.evaluate(_COMPLETE))
             browser.close()
-    say(name, "cold server, choosing the graph to painted", painted)
+    say(name, "cold server, choosing the graph to painted", paint_times)
     say(name, "cold server, choosing the graph to painted with times", complete)
 
 
@@ -252,24 +254,24 @@ def measure(page: Page, address: str, name: str, repeats: int, parts: list[str])
     page.get_by_text("Longest nodes").wait_for()
     canvas = page.locator(".dag canvas")
     if "open" in parts:
-        took = [timed(lambda: open_page(page, f"{url}graph")) for _ in range(repeats)]
-        say(name, "new tab to painted", took)
+        open_times = [timed(lambda: open_page(page, f"{url}graph")) for _ in range(repeats)]
+        say(name, "new tab to painted", open_times)
     if "choose" in parts:
         say(name, "choosing the other run to painted", _chosen(page, repeats))
     if "switch" in parts:
         say(name, "page switch to painted", _switched(page, repeats))
     page.wait_for_timeout(600)
     if "unfold" in parts:
-        unfolded = [canvas.evaluate(_UNFOLD) for _ in range(repeats)]
-        say(name, "unfold, click to first frame", [one[0] for one in unfolded if one])
-        say(name, "unfold, click to at rest", [one[1] for one in unfolded if one])
+        unfold_times = [canvas.evaluate(_UNFOLD) for _ in range(repeats)]
+        say(name, "unfold, click to first frame", [one[0] for one in unfold_times if one])
+        say(name, "unfold, click to at rest", [one[1] for one in unfold_times if one])
     if "refold" in parts:
-        refolded = []
+        fold_times = []
         for _ in range(repeats):
-            refolded.append(canvas.evaluate(_REFOLD))
+            fold_times.append(canvas.evaluate(_REFOLD))
             page.wait_for_timeout(500)
-        say(name, "folding by module or back, first", refolded[:1])
-        say(name, "folding by module or back, again", refolded[1:])
+        say(name, "folding by module or back, first", fold_times[:1])
+        say(name, "folding by module or back, again", fold_times[1:])
     if "card" in parts:
         found = []
         for at in range(repeats):
@@ -286,25 +288,25 @@ def measure(page: Page, address: str, name: str, repeats: int, parts: list[str])
 
 
 def _chosen(page: Page, repeats: int) -> list[float]:
-    found = []
+    results = []
     for turn in range(repeats):
         run = "other" if turn % 2 == 0 else "graph"
         page.get_by_role("radio", name=run, exact=True).evaluate(_CLICK)
-        found.append(page.evaluate(_SHOWN))
+        results.append(page.evaluate(_SHOWN))
         page.wait_for_timeout(400)
-    return found
+    return results
 
 
 def _switched(page: Page, repeats: int) -> list[float]:
-    found = []
+    results = []
     for _ in range(repeats):
         page.get_by_role("link", name="Overview").first.click()
         page.locator(".dag").wait_for(state="detached", timeout=30_000)
         page.wait_for_timeout(800)
         page.get_by_role("link", name="Graph", exact=True).first.evaluate(_CLICK)
-        found.append(page.evaluate(_SHOWN))
+        results.append(page.evaluate(_SHOWN))
         page.wait_for_timeout(400)
-    return found
+    return results
 
 
 def open_page(page: Page, url: str) -> None:
@@ -329,9 +331,11 @@ def timed(action: Callable[[], Any]) -> float:
     return (time.perf_counter() - begin) * 1e3
 
 
-def say(name: str, what: str, values: list[float]) -> None:
+def say(name: str, label: str, values: list[float]) -> None:
     """One line of the result."""
-    print(f"{name:>24}  {what}: {statistics.median(values):.0f} ms ({max(values):.0f})", flush=True)
+    print(
+        f"{name:>24}  {label}: {statistics.median(values):.0f} ms ({max(values):.0f})", flush=True
+    )
 
 
 if __name__ == "__main__":

@@ -35,10 +35,10 @@ def repeated(sample: str, count: int) -> tuple[Work, ...]:
         before[edge.target].append(edge.source)
     sources = {edge.source for edge in table.graph.edges}
     ends = [index for index in range(len(table.rows)) if index not in sources]
-    once = []
+    first_nodes = []
     for row in table.rows:
         params = row.node.params
-        once.append(
+        first_nodes.append(
             Work(
                 row.node.label,
                 int(row.times.median_ns or 1_000),
@@ -51,12 +51,12 @@ def repeated(sample: str, count: int) -> tuple[Work, ...]:
                 kind=NodeKind.KERNEL,
             )
         )
-    found: list[Work] = []
-    while len(found) < count:
-        first = len(found)
-        for index, one in enumerate(once):
+    works: list[Work] = []
+    while len(works) < count:
+        first = len(works)
+        for index, one in enumerate(first_nodes):
             after = [first + other for other in before[index]]
             if not after and first:
-                after = [first - len(once) + end for end in ends]
-            found.append(replace(one, after=tuple(after)))
-    return tuple(found)
+                after = [first - len(first_nodes) + end for end in ends]
+            works.append(replace(one, after=tuple(after)))
+    return tuple(works)

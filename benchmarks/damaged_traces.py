@@ -116,21 +116,24 @@ def timed(pool: Executor, path: Path, data: bytes, processes: int) -> tuple[str,
     while True:
         wait([reading], timeout=1)
         now = time.perf_counter()
-        clock, last, own = clock + min(now - last, 2.0), now, _spent() - before
-        if own > HANG_SECONDS or clock > STANDSTILL_SECONDS:
-            return "hang", clock, own
+        clock, last, cpu_s = clock + min(now - last, 2.0), now, _spent() - before
+        if cpu_s > HANG_SECONDS or clock > STANDSTILL_SECONDS:
+            return "hang", clock, cpu_s
         if reading.done():
             break
     if (error := reading.exception()) is None:
-        return reading.result(), clock, own
+        return reading.result(), clock, cpu_s
     traceback.print_exception(error)
-    return "crash", clock, own
+    return "crash", clock, cpu_s
 
 
 def _spent() -> float:
     """Seconds of processor time of this process and of its children that ended."""
-    both = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in both)
+    usages = (
+        resource.getrusage(resource.RUSAGE_SELF),
+        resource.getrusage(resource.RUSAGE_CHILDREN),
+    )
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def _sources(options: argparse.Namespace) -> list[Path]:
@@ -139,18 +142,18 @@ def _sources(options: argparse.Namespace) -> list[Path]:
         return sorted(samples, key=lambda path: path.stat().st_size)[: options.traces]
     return [
         one
-        for place in options.files
-        for one in (sorted(place.rglob("*.json.gz")) if place.is_dir() else [place])
+        for folder in options.files
+        for one in (sorted(folder.rglob("*.json.gz")) if folder.is_dir() else [folder])
     ]
 
 
 def _forms(source: Path) -> list[tuple[str, bytes]]:
     """The trace plain, in gzip (its own bytes if it is) and in zstd."""
-    packed = source.read_bytes()
-    if not packed.startswith(b"\x1f\x8b"):
-        packed = gzip.compress(packed)
-    text = gzip.decompress(packed)
-    return [("plain", text), ("gzip", packed), ("zstd", _zstd(text))]
+    packed_bytes = source.read_bytes()
+    if not packed_bytes.startswith(b"\x1f\x8b"):
+        packed_bytes = gzip.compress(packed_bytes)
+    text = gzip.decompress(packed_bytes)
+    return [("plain", text), ("gzip", packed_bytes), ("zstd", _zstd(text))]
 
 
 def main() -> int:
@@ -164,22 +167,22 @@ def main() -> int:
     reader.ByteStream = pieces  # type: ignore[assignment,misc]
     chance = random.Random(options.seed)
     counts: collections.Counter[tuple[str, str, str]] = collections.Counter()
-    slowest = most = 0.0
-    began = time.perf_counter()
+    slowest = max_s = 0.0
+    start_time = time.perf_counter()
     # A future holds whatever the reader raised.
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool:
         path = Path(folder) / "damaged"
         for number in range(options.variants):
             if number % 1000 == 0:
                 print(f"{number:,} variants read", file=sys.stderr)
-            form, whole = files[number % len(files)]
+            form, form_bytes = files[number % len(files)]
             turn = number // len(files)
             kind = KINDS[turn % len(KINDS)]
             processes = options.processes[turn // len(KINDS) % len(options.processes)]
-            data = damaged(whole, kind, chance)
+            data = damaged(form_bytes, kind, chance)
             path.write_bytes(data)
-            result, clock, own = timed(pool, path, data, processes)
-            slowest, most = max(slowest, clock), max(most, own)
+            result, clock, cpu_s = timed(pool, path, data, processes)
+            slowest, max_s = max(slowest, clock), max(max_s, cpu_s)
             counts[form, kind, result] += 1
             if result in FAULTS:
                 kept = Path(options.keep or tempfile.gettempdir()) / f"damaged-{number}"
@@ -188,9 +191,9 @@ def main() -> int:
             if result == "hang":
                 os._exit(1)  # the thread that reads cannot be ended
     print(f"{options.variants:,} variants of {len(sources)} traces, seed {options.seed}, ", end="")
-    print(f"{datetime.now(UTC):%Y-%m-%d}, {time.perf_counter() - began:,.0f} s")
+    print(f"{datetime.now(UTC):%Y-%m-%d}, {time.perf_counter() - start_time:,.0f} s")
     print(f"slowest read, the standard library's check included: {slowest:.2f} s by the clock, ")
-    print(f"{most:.2f} s of processor time")
+    print(f"{max_s:.2f} s of processor time")
     for form in ("plain", "gzip", "zstd"):
         for kind in KINDS:
             row = {r: n for (f, k, r), n in sorted(counts.items()) if (f, k) == (form, kind)}

@@ -69,8 +69,8 @@ def repeat_items(sample: tuple[WorkItem, ...], count: int) -> tuple[WorkItem, ..
     """Repeat the items of a sample, with operands that chain each to the next one."""
     items = []
     for index in range(count):
-        turn, place = divmod(index, len(sample))
-        item = sample[place]
+        turn, position = divmod(index, len(sample))
+        item = sample[position]
         origin = item.origin
         if origin is not None and origin.call is not None:
             origin = msgspec.structs.replace(origin, call=origin.call + turn * 1_000_000)

@@ -104,29 +104,29 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=1000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--scheduler")
-    chosen = parser.parse_args()
-    traces = chosen.folder / "traces"
+    options = parser.parse_args()
+    traces = options.folder / "traces"
     if not traces.exists():
-        size = generate(traces, chosen.ranks)
-        print(f"{chosen.ranks:,} traces, {size / 1e6:.1f} MB")
-    begun = time.perf_counter()
-    places = find_locations([str(traces)])
-    fleet = collect_fleet(places, partial(create_executor, chosen.scheduler, chosen.workers))
-    read = time.perf_counter() - begun
-    write_fleet(fleet, chosen.folder / "tables")
-    size = sum(file.stat().st_size for file in (chosen.folder / "tables").glob("*.parquet"))
-    begun = time.perf_counter()
-    (said,) = compute_answers(fleet)
-    asked = time.perf_counter() - begun
+        size = generate(traces, options.ranks)
+        print(f"{options.ranks:,} traces, {size / 1e6:.1f} MB")
+    start_time = time.perf_counter()
+    locations = find_locations([str(traces)])
+    fleet = collect_fleet(locations, partial(create_executor, options.scheduler, options.workers))
+    read = time.perf_counter() - start_time
+    write_fleet(fleet, options.folder / "tables")
+    size = sum(file.stat().st_size for file in (options.folder / "tables").glob("*.parquet"))
+    start_time = time.perf_counter()
+    (findings,) = compute_answers(fleet)
+    query_s = time.perf_counter() - start_time
     events = int(fleet.tables["ranks"]["events"].sum())
     print(
-        f"{said.ranks:,} ranks, {events:,} events: {read:.2f} s, "
-        f"{read / max(said.ranks, 1) * 1e3:.2f} ms a rank with {chosen.workers} workers"
+        f"{findings.ranks:,} ranks, {events:,} events: {read:.2f} s, "
+        f"{read / max(findings.ranks, 1) * 1e3:.2f} ms a rank with {options.workers} workers"
     )
-    print(f"tables: {size / 1e6:.2f} MB; three questions: {asked * 1e3:.1f} ms")
-    print(f"slow: {[one.rank for one in said.slow]}")
-    print(f"odd graphs: {[(one.kernels, one.ranks) for one in said.divergent][:4]}")
-    print(f"launch-bound: {said.launch_bound}, worst {said.launch_bound_worst}")
+    print(f"tables: {size / 1e6:.2f} MB; three questions: {query_s * 1e3:.1f} ms")
+    print(f"slow: {[one.rank for one in findings.slow]}")
+    print(f"odd graphs: {[(one.kernels, one.ranks) for one in findings.divergent][:4]}")
+    print(f"launch-bound: {findings.launch_bound}, worst {findings.launch_bound_worst}")
     print(f"not read: {len(fleet.failed)}")
 
 

@@ -39,10 +39,10 @@ def skewed(random: np.random.Generator) -> Floats:
 
 def wandering(random: np.random.Generator) -> Floats:
     """Neighbouring iterations alike (correlation 0.8), 5% of noise."""
-    noise, place = np.empty(ITERATIONS), random.normal()
+    noise, position = np.empty(ITERATIONS), random.normal()
     for index in range(ITERATIONS):
-        place = 0.8 * place + 0.6 * random.normal()
-        noise[index] = place
+        position = 0.8 * position + 0.6 * random.normal()
+        noise[index] = position
     return 1 + 0.05 * noise
 
 
@@ -73,21 +73,21 @@ CHANGES = (0.0, 0.05, 0.08, 0.10, 0.20)
 
 def alarms(shape: Callable[[np.random.Generator], Floats], change: float, gates: int) -> float:
     """Share of ``gates`` that call a step slower by ``change`` worse than 5% allows."""
-    found = 0
+    false_alarms = 0
     for seed in range(gates):
         random = np.random.default_rng([seed, int(change * 1000)])
         before, now = (np.abs(shape(random)) * STEP_NS for _ in range(2))
-        found += verdict(before, now * (1 + change)) is Verdict.WORSE
-    return found / gates
+        false_alarms += verdict(before, now * (1 + change)) is Verdict.WORSE
+    return false_alarms / gates
 
 
 def verdict(before: Floats, now: Floats) -> Verdict:
     """What the gate says about one series."""
-    whole = [tuple(int(value) for value in series) for series in (before, now)]
-    series = [TimeSeries((each,)) for each in whole]
-    held = compare_times("run", "step_time", series[0], series[1], DEFAULT_LIMIT)
-    assert isinstance(held, MetricChange)
-    return held.verdict
+    series_ns = [tuple(int(value) for value in series) for series in (before, now)]
+    series = [TimeSeries((process_series,)) for process_series in series_ns]
+    comparison = compare_times("run", "step_time", series[0], series[1], DEFAULT_LIMIT)
+    assert isinstance(comparison, MetricChange)
+    return comparison.verdict
 
 
 def series() -> Iterator[tuple[str, Floats]]:
@@ -109,15 +109,15 @@ def main() -> None:
     for shape in SHAPES:
         shares = "".join(f"{alarms(shape, change, gates):12.2%}" for change in CHANGES)
         print(f"{shape.__name__:>12}{shares}")
-    wrong, all_of = [], 0
+    wrong, gate_count = [], 0
     for name, values in series():
         half = len(values) // 2
         for before, now in ((values[:half], values[half:]), (values[half:], values[:half])):
             if half:
-                all_of += 1
+                gate_count += 1
                 if verdict(before, now) is Verdict.WORSE:
                     wrong.append(name)
-    print(f"halves of real series: {len(wrong)} of {all_of} fail: {', '.join(wrong) or 'none'}")
+    print(f"halves of real series: {len(wrong)} of {gate_count} fail: {', '.join(wrong) or 'none'}")
     for change in CHANGES[2:]:
         found = tried = 0
         for _, values in series():

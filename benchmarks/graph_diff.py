@@ -41,23 +41,25 @@ def main() -> None:
     for count in options.nodes:
         before, after = _pair(count, options.edits)
         begin = time.perf_counter()
-        found = diff_graphs([before], [after]).count_nodes()
-        compared = time.perf_counter()
+        diff_counts = diff_graphs([before], [after]).count_nodes()
+        compare_time = time.perf_counter()
         predict_update([before], [before])
-        done = time.perf_counter()
-        counts = " ".join(f"{number:7,}" for number in list(found.values())[:4])
-        print(f"{count:7,} {compared - begin:7.2f} s {done - compared:6.2f} s {counts}")
+        finish_time = time.perf_counter()
+        counts = " ".join(f"{number:7,}" for number in list(diff_counts.values())[:4])
+        print(
+            f"{count:7,} {compare_time - begin:7.2f} s {finish_time - compare_time:6.2f} s {counts}"
+        )
 
 
 def _pair(count: int, edits: int) -> tuple[CapturedGraph, CapturedGraph]:
     dice = random.Random(count)
-    params = [_kernel(_LAYER[place % len(_LAYER)]) for place in range(count)]
-    touched = set(dice.sample(range(count), edits))
-    gone = {place for place in touched if dice.random() < 0.5}
+    params = [_kernel(_LAYER[position % len(_LAYER)]) for position in range(count)]
+    edited_nodes = set(dice.sample(range(count), edits))
+    deleted_nodes = {position for position in edited_nodes if dice.random() < 0.5}
     other = [
-        msgspec.structs.replace(one, grid=(99, 1, 1)) if place in touched else one
-        for place, one in enumerate(params)
-        if place not in gone
+        msgspec.structs.replace(one, grid=(99, 1, 1)) if position in edited_nodes else one
+        for position, one in enumerate(params)
+        if position not in deleted_nodes
     ]
     return _line(params), _line(other)
 
@@ -67,8 +69,8 @@ def _kernel(name: str) -> KernelParams:
 
 
 def _line(params: list[KernelParams]) -> CapturedGraph:
-    nodes = tuple(GraphNode(place, NodeKind.KERNEL, one) for place, one in enumerate(params))
-    edges = tuple(GraphEdge(place, place + 1) for place in range(len(params) - 1))
+    nodes = tuple(GraphNode(position, NodeKind.KERNEL, one) for position, one in enumerate(params))
+    edges = tuple(GraphEdge(position, position + 1) for position in range(len(params) - 1))
     return CapturedGraph("graph-0", nodes, edges, "made")
 
 

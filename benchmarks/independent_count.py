@@ -45,9 +45,9 @@ def events_of(path: Path) -> list[dict[str, Any]]:
     raw = path.read_bytes()
     text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8", "replace")
     document = json.loads(text, strict=False, parse_float=str, parse_int=str)
-    listed = document["traceEvents"] if isinstance(document, dict) else document
+    raw_events = document["traceEvents"] if isinstance(document, dict) else document
     events = []
-    for event in listed:
+    for event in raw_events:
         if isinstance(event, dict) and event.get("ph") == "X" and "ts" in event:
             start = nanoseconds(event["ts"])
             end = start + max(nanoseconds(event.get("dur", "0")), 0)
@@ -80,13 +80,13 @@ def correlation(event: dict[str, Any]) -> int | None:
 
 def union(intervals: list[Interval]) -> list[Interval]:
     """The same time without overlaps."""
-    merged: list[Interval] = []
+    merged_intervals: list[Interval] = []
     for start, end in sorted(intervals):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        if merged_intervals and start <= merged_intervals[-1][1]:
+            merged_intervals[-1] = (merged_intervals[-1][0], max(end, merged_intervals[-1][1]))
         else:
-            merged.append((start, end))
-    return merged
+            merged_intervals.append((start, end))
+    return merged_intervals
 
 
 def length(intervals: list[Interval]) -> int:
@@ -100,10 +100,10 @@ def overlap(first: list[Interval], second: list[Interval]) -> list[Interval]:
     for start, end in first:
         while at < len(second) and second[at][1] <= start:
             at += 1
-        here = at
-        while here < len(second) and second[here][0] < end:
-            shared.append((max(start, second[here][0]), min(end, second[here][1])))
-            here += 1
+        covered_end = at
+        while covered_end < len(second) and second[covered_end][0] < end:
+            shared.append((max(start, second[covered_end][0]), min(end, second[covered_end][1])))
+            covered_end += 1
     return shared
 
 
@@ -131,11 +131,11 @@ def step_ranges(events: list[dict[str, Any]]) -> tuple[list[Interval], str]:
             if event["cat"] in ANNOTATIONS and pattern.match(event["name"])
         )
         if ranges:
-            kept: list[Interval] = []
+            selected_ranges: list[Interval] = []
             for start, end in ranges:
-                if not kept or start >= kept[-1][1]:
-                    kept.append((start, -end))
-            return kept, mark.split("#")[0][:12]
+                if not selected_ranges or start >= selected_ranges[-1][1]:
+                    selected_ranges.append((start, -end))
+            return selected_ranges, mark.split("#")[0][:12]
     return [], "whole trace"
 
 
@@ -147,8 +147,8 @@ def count(path: Path) -> dict[str, Any]:
     by_id = {correlation(call): call for call in calls if correlation(call)}
     ids = [number for number in by_id if number is not None and number > 0]
     ranges, marks = step_ranges(events)
-    whole = not ranges
-    if whole and events:
+    is_unmarked = not ranges
+    if is_unmarked and events:
         ranges = [(min(e["ts"] for e in events), max(e["end"] for e in events))]
     begins = [start for start, _ in ranges]
 
@@ -160,52 +160,54 @@ def count(path: Path) -> dict[str, Any]:
         {"kernels": 0, "copies": 0, "sets": 0, "launches": 0, "graphs": 0, "work": []}
         for _ in ranges
     ]
-    carried = 0
+    carried_ns = 0
     before = [0] * len(ranges)  # ends of the work that was launched before each step
     for event in work:
         number = correlation(event)
         call = by_id.get(number)
         if call is None and ids and number and number < min(ids):
-            carried += 1  # launched before the trace began
+            carried_ns += 1  # launched before the trace began
             before = [max(end, event["end"]) for end in before]
-            if not whole:
+            if not is_unmarked:
                 continue
-        launched = call["ts"] if call else event["ts"]
-        for later in range(bisect.bisect_right(begins, launched), len(ranges)):
-            before[later] = max(before[later], event["end"])
-        at = 0 if whole else step_of(launched)
+        launch_ns = call["ts"] if call else event["ts"]
+        for later_step in range(bisect.bisect_right(begins, launch_ns), len(ranges)):
+            before[later_step] = max(before[later_step], event["end"])
+        at = 0 if is_unmarked else step_of(launch_ns)
         if at is not None:
             rows[at][GPU[event["cat"]]] += 1
             rows[at]["work"].append((event["ts"], event["end"]))
     for call in calls:
         if LAUNCH.match(call["name"]):
-            at = 0 if whole else step_of(call["ts"])
+            at = 0 if is_unmarked else step_of(call["ts"])
             if at is not None:
                 rows[at]["launches"] += 1
                 rows[at]["graphs"] += bool(GRAPH_LAUNCH.match(call["name"]))
-    own = [length(union(row["work"])) for row in rows]
+    work_ns = [length(union(row["work"])) for row in rows]
     ends = [max((end for _, end in row["work"]), default=0) for row in rows]
-    ahead = not whole and any(end > limits[1] for end, limits in zip(ends, ranges, strict=True))
+    runs_ahead = not is_unmarked and any(
+        end > limits[1] for end, limits in zip(ends, ranges, strict=True)
+    )
     spans = [
-        (max(start, done), max(end, last, done)) if ahead else (start, end)
-        for (start, end), done, last in zip(ranges, before, ends, strict=True)
+        (max(start, end_before), max(end, last, end_before)) if runs_ahead else (start, end)
+        for (start, end), end_before, last in zip(ranges, before, ends, strict=True)
     ]
     busy = [
-        length(without(union(row["work"]), [(0, end)])) if ahead else spent
-        for row, end, spent in zip(rows, before, own, strict=True)
+        length(without(union(row["work"]), [(0, end)])) if runs_ahead else work_length
+        for row, end, work_length in zip(rows, before, work_ns, strict=True)
     ]
     return {
         "trace": path.name,
         "marks": marks,
-        "steps": 0 if whole else len(ranges),
-        "carried": carried,
-        "cpu_runs_ahead": ahead,
+        "steps": 0 if is_unmarked else len(ranges),
+        "carried": carried_ns,
+        "cpu_runs_ahead": runs_ahead,
         **{
             name: statistics.median(row[name] for row in rows) if rows else 0
             for name in ("kernels", "copies", "sets", "launches", "graphs")
         },
         "busy_ns": statistics.median(busy) if busy else 0,
-        "own_ns": statistics.median(own) if own else 0,
+        "own_ns": statistics.median(work_ns) if work_ns else 0,
         "range_ns": statistics.median(end - start for start, end in ranges) if ranges else 0,
         "all_busy_ns": length(union([(event["ts"], event["end"]) for event in work])),
         "idle_ns": idle(events, work, calls, spans),
@@ -232,12 +234,12 @@ def idle(
             or ("Memcpy" in call["name"] and call["end"] - call["ts"] > BLOCKED_COPY_NS)
         ],
     }
-    divided = {}
+    idle_ns = {}
     for cause, members in causes.items():
-        spent = union([(event["ts"], event["end"]) for event in members])
-        divided[cause] = length(overlap(gaps, spent)) // len(spans)
-        gaps = without(gaps, spent)
-    return divided | {"other": length(gaps) // len(spans)}
+        busy_spans = union([(event["ts"], event["end"]) for event in members])
+        idle_ns[cause] = length(overlap(gaps, busy_spans)) // len(spans)
+        gaps = without(gaps, busy_spans)
+    return idle_ns | {"other": length(gaps) // len(spans)}
 
 
 if __name__ == "__main__":

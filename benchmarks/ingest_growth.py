@@ -51,9 +51,9 @@ def main() -> None:
             rows.append((size, *_row(size, loads)))
     first, last = rows[0], rows[-1]
     span = math.log(last[0] / first[0])
-    for what, place in (("time", 1), ("processor time", 2), ("memory", 3)):
-        power = math.log(last[place] / first[place]) / span
-        print(f"{what} grows with the size to the power {power:.2f}")
+    for label, column in (("time", 1), ("processor time", 2), ("memory", 3)):
+        power = math.log(last[column] / first[column]) / span
+        print(f"{label} grows with the size to the power {power:.2f}")
 
 
 def _row(size: float, loads: list[Load]) -> tuple[float, float, float]:

@@ -198,8 +198,8 @@ def main() -> int:
         environment = {"BENCHMARK_CACHE": str(folder / "cache")}
         if options.simdjson:
             environment["BENCHMARK_ONDEMAND"] = str(_compiled(options.simdjson, folder))
-        wanted = options.only.split(";") if options.only else ()
-        readers = [one for one in _readers(options) if not wanted or one.name in wanted]
+        names = options.only.split(";") if options.only else ()
+        readers = [one for one in _readers(options) if not names or one.name in names]
         loads: dict[str, list[Load]] = {reader.name: [] for reader in readers}
         for turn in range(options.repeats):
             for reader in readers:
@@ -256,35 +256,37 @@ def _compiled(simdjson: Path, folder: Path) -> Path:
     return library
 
 
-def _load(reader: Reader, trace: Path, more: dict[str, str], end_after: float = math.inf) -> Load:
-    environment = os.environ | more | {"PYTHONPATH": str(reader.root)}
+def _load(
+    reader: Reader, trace: Path, extra_env: dict[str, str], end_after: float = math.inf
+) -> Load:
+    environment = os.environ | extra_env | {"PYTHONPATH": str(reader.root)}
     if reader.python != sys.executable:
         environment.pop("PYTHONPATH")
     command = [reader.python, "-c", _BEFORE + reader.code + _AFTER, str(trace)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        most, ended = _most_memory(process, end_after)
+        peak_bytes, was_ended = _most_memory(process, end_after)
         assert process.stdout is not None
-        told = process.stdout.read().split()
-    if ended is not None:
-        return Load(ended - float(told[0]), math.nan, 0, 0, most, ended=True)
+        words = process.stdout.read().split()
+    if was_ended is not None:
+        return Load(was_ended - float(words[0]), math.nan, 0, 0, peak_bytes, ended=True)
     if process.returncode:
         raise SystemExit(f"{reader.name} ended with exit code {process.returncode}")
-    seconds, cpu, events, on_gpu, memory = map(float, told[-5:])
-    return Load(seconds, cpu, int(events), int(on_gpu), max(int(memory), most))
+    seconds, cpu, events, on_gpu, memory = map(float, words[-5:])
+    return Load(seconds, cpu, int(events), int(on_gpu), max(int(memory), peak_bytes))
 
 
 def _most_memory(process: subprocess.Popen[str], end_after: float) -> tuple[int, float | None]:
     """The most bytes that a process and all that it started held at a time, pages that they share
     counted once (Linux; elsewhere 0), and when it was ended, if it was. Waits for its end."""
-    most = 0
+    peak_bytes = 0
     limit = time.monotonic() + end_after
     while process.poll() is None:
-        most = max(most, sum(map(_proportional_bytes, _family(process.pid))))
+        peak_bytes = max(peak_bytes, sum(map(_proportional_bytes, _family(process.pid))))
         if time.monotonic() > limit:
             process.kill()
-            return most, time.monotonic()
+            return peak_bytes, time.monotonic()
         time.sleep(_BETWEEN)
-    return most, None
+    return peak_bytes, None
 
 
 def _family(pid: int) -> Iterator[int]:
@@ -307,7 +309,7 @@ def _proportional_bytes(pid: int) -> int:
 
 
 def _tell(loads: dict[str, list[Load]], size: int) -> None:
-    ours = statistics.median(load.seconds for load in loads[OURS]) if OURS in loads else None
+    our_median = statistics.median(load.seconds for load in loads[OURS]) if OURS in loads else None
     print("| reader | median (least to most) | CPU | MB/s | memory | events or rows | over ours |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for name, found in loads.items():
@@ -315,13 +317,13 @@ def _tell(loads: dict[str, list[Load]], size: int) -> None:
         median = statistics.median(seconds)
         memory = max(load.memory for load in found) / size
         than = "more than " if any(load.ended for load in found) else ""
-        again = f"{than}{median / ours:.2f}" if ours else ""
+        ratio_text = f"{than}{median / our_median:.2f}" if our_median else ""
         cpu = statistics.median(load.cpu for load in found)
         spread = f"({seconds[0]:.3f} to {seconds[-1]:.3f})"
         print(
             f"| {name}, {len(found)}x | {than}{median:.3f} s {spread} "
             f"| {cpu:.3f} s | {size / MEGABYTE / median:,.0f} | {memory:.2f} of the JSON "
-            f"| {found[0].events:,} | {again} |"
+            f"| {found[0].events:,} | {ratio_text} |"
         )
 
 
@@ -340,10 +342,10 @@ def made_trace(folder: Path, size: int, source: Path = SAMPLE) -> Path:
         for name, value in event.get("args", {}).items()
         if name in IDS and isinstance(value, int)
     )
-    written = [f'"{key}": {json.dumps(value)}' for key, value in document.items()]
+    fields = [f'"{key}": {json.dumps(value)}' for key, value in document.items()]
     path = folder / "made.json.gz"
     with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as out:
-        out.write(("{\n  " + ",\n  ".join(written) + ',\n  "traceEvents": [\n  ').encode())
+        out.write(("{\n  " + ",\n  ".join(fields) + ',\n  "traceEvents": [\n  ').encode())
         total = copy = 0
         while total < size:
             # Metadata once: threads keep their names.
@@ -360,17 +362,17 @@ def made_trace(folder: Path, size: int, source: Path = SAMPLE) -> Path:
 
 
 def _shifted(event: dict[str, Any], time: float, ids: int) -> dict[str, Any]:
-    moved = dict(event)
-    if "ts" in moved:
-        moved["ts"] = round(moved["ts"] + time, 3)
-    if "id" in moved:
-        moved["id"] += ids
-    if isinstance(moved.get("args"), dict):
-        moved["args"] = {
+    shifted_event = dict(event)
+    if "ts" in shifted_event:
+        shifted_event["ts"] = round(shifted_event["ts"] + time, 3)
+    if "id" in shifted_event:
+        shifted_event["id"] += ids
+    if isinstance(shifted_event.get("args"), dict):
+        shifted_event["args"] = {
             name: value + ids if name in IDS and isinstance(value, int) else value
-            for name, value in moved["args"].items()
+            for name, value in shifted_event["args"].items()
         }
-    return moved
+    return shifted_event
 
 
 def _laid_out(event: dict[str, Any]) -> str:

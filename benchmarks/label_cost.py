@@ -34,19 +34,19 @@ def main() -> None:
     from collectors.program import watch
 
     vars(watch)["_FIRST_TIMED"] = sys.maxsize
-    without = {name: least(loop, captured(), repeats) for name, loop in LOOPS.items()}
+    baseline_ns = {name: least(loop, captured(), repeats) for name, loop in LOOPS.items()}
     with tempfile.TemporaryDirectory() as folder, collectors.record(Path(folder), steps=0):
         graph = captured()
         # Past the steps that are timed each.
         labelled(graph, 3_000)
-        recorded = {name: least(loop, graph, repeats) for name, loop in LOOPS.items()}
+        recorded_ns = {name: least(loop, graph, repeats) for name, loop in LOOPS.items()}
     print("| | without a recorder | with | the recorder's |")
     print("| --- | ---: | ---: | ---: |")
-    for name, own in without.items():
-        with_ns = recorded[name]
-        print(f"| {name} | {own:,.0f} ns | {with_ns:,.0f} ns | {with_ns - own:,.0f} ns |")
-    ours = recorded["replay in a label"] - without["replay in a label"]
-    print(f"goal: {GOAL_NS:,} ns, {'met' if ours < GOAL_NS else 'missed'}", file=sys.stderr)
+    for name, base_ns in baseline_ns.items():
+        with_ns = recorded_ns[name]
+        print(f"| {name} | {base_ns:,.0f} ns | {with_ns:,.0f} ns | {with_ns - base_ns:,.0f} ns |")
+    label_ns = recorded_ns["replay in a label"] - baseline_ns["replay in a label"]
+    print(f"goal: {GOAL_NS:,} ns, {'met' if label_ns < GOAL_NS else 'missed'}", file=sys.stderr)
 
 
 def captured() -> Any:
@@ -84,9 +84,9 @@ def least(loop: Callable[[Any, int], None], graph: Any, repeats: int) -> float:
     """ns of a step, of the fastest repeat."""
     times = []
     for _ in range(repeats):
-        begun = time.thread_time_ns()
+        start_time = time.thread_time_ns()
         loop(graph, STEPS)
-        times.append((time.thread_time_ns() - begun) / STEPS)
+        times.append((time.thread_time_ns() - start_time) / STEPS)
     return min(times)
 
 

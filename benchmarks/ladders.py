@@ -37,29 +37,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("base", type=Path)
     parser.add_argument("others", type=Path, nargs="+")
-    chosen = parser.parse_args()
-    _, report = recorded(chosen.base)
+    options = parser.parse_args()
+    _, report = recorded(options.base)
     base = build_ladder_data(report, report.families[0])
     assert not isinstance(base, Missing), base
     print("| ladder | GPU time of a request: foretold | measured | off by ", end="")
-    for what in ("besides", "sizes a second", "memory"):
-        print(f"| {what}: foretold | measured | off by ", end="")
+    for label in ("besides", "sizes a second", "memory"):
+        print(f"| {label}: foretold | measured | off by ", end="")
     print("|\n|" + " --- |" * 13)
-    for path in chosen.others:
+    for path in options.others:
         run, report = recorded(path)
-        own = measured(run, report)
-        foretold = use_with(base, own.ladder)
-        time_ns = foretold.total_ns / len(base.requests)
+        actual = measured(run, report)
+        prediction = use_with(base, actual.ladder)
+        time_ns = prediction.total_ns / len(base.requests)
         rate = float(base.requests.mean()) / (time_ns + (base.step_ns or 0.0)) * 1e9
-        print(f"| {path.name} ({len(own.ladder)} sizes) ", end="")
-        for pair, worded in (
-            ((time_ns, own.replay_ns), format_ns),
-            ((base.step_ns or 0.0, own.besides_ns), format_ns),
-            ((rate, own.sizes_a_second), "{:,.0f}".format),
-            ((foretold.memory_bytes, own.memory_bytes), format_bytes),
+        print(f"| {path.name} ({len(actual.ladder)} sizes) ", end="")
+        for pair, headline in (
+            ((time_ns, actual.replay_ns), format_ns),
+            ((base.step_ns or 0.0, actual.besides_ns), format_ns),
+            ((rate, actual.sizes_a_second), "{:,.0f}".format),
+            ((prediction.memory_bytes, actual.memory_bytes), format_bytes),
         ):
             off = f"{pair[0] / pair[1] - 1:+.1%}" if pair[1] else "-"
-            print(f"| {worded(pair[0])} | {worded(pair[1])} | {off} ", end="")
+            print(f"| {headline(pair[0])} | {headline(pair[1])} | {off} ", end="")
         print("|")
 
 
@@ -91,23 +91,23 @@ def recorded(path: Path) -> tuple[Run, LoopReport]:
 def measured(run: Run, report: LoopReport) -> Measured:
     """What the ladder of the first family came to."""
     family, columns = report.families[0], report.columns
-    own = np.flatnonzero((columns.family == family.index) & (columns.real > 0))
-    timed = columns.select_settled(own[columns.kind[own] != CAPTURE])
-    period = columns.period_ns[timed].astype(np.float64)
+    family_rows = np.flatnonzero((columns.family == family.index) & (columns.real > 0))
+    timed_rows = columns.select_settled(family_rows[columns.kind[family_rows] != CAPTURE])
+    period = columns.period_ns[timed_rows].astype(np.float64)
     replay = np.maximum(period - (family.step_ns or 0.0), 0.0)
     for member in family.members:
         if member.gpu is not None:
-            served = columns.is_replay[timed] & (columns.member[timed] == member.index)
+            served = columns.is_replay[timed_rows] & (columns.member[timed_rows] == member.index)
             replay[served] = member.gpu.median
     assert run.loop is not None
     outside = {cost.graph: cost.driver_bytes or 0 for cost in run.loop.graphs}
-    added = sum(member.pool_growth_bytes or 0 for member in family.members)
+    added_bytes = sum(member.pool_growth_bytes or 0 for member in family.members)
     return Measured(
         ladder=tuple(sorted({member.size for member in family.members if member.size})),
         replay_ns=float(replay.mean()),
         besides_ns=float((period - replay).mean()),
-        sizes_a_second=float(columns.real[timed].sum() / period.sum() * 1e9),
-        memory_bytes=added + sum(outside[graph] for graph in family.graphs),
+        sizes_a_second=float(columns.real[timed_rows].sum() / period.sum() * 1e9),
+        memory_bytes=added_bytes + sum(outside[graph] for graph in family.graphs),
     )
 
 

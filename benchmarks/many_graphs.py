@@ -51,37 +51,41 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--folder", type=Path)
-    chosen = parser.parse_args()
-    show("the search, 512 sizes and 100,000 requests", searches(chosen.repeats))
+    options = parser.parse_args()
+    show("the search, 512 sizes and 100,000 requests", searches(options.repeats))
     with tempfile.TemporaryDirectory() as scratch:
-        folder = chosen.folder or Path(scratch)
+        folder = options.folder or Path(scratch)
         if not (folder / NAME).exists():
             draw = random.Random(1)
-            most = chosen.graphs
+            graph_count = options.graphs
             requests = [
-                min(most * 11 // 10, 1 + int(draw.expovariate(6 / most))) for _ in range(STEPS)
+                min(graph_count * 11 // 10, 1 + int(draw.expovariate(6 / graph_count)))
+                for _ in range(STEPS)
             ]
             make_server(
-                folder / NAME, sizes=range(1, most + 1), requests=requests, nodes=chosen.nodes
+                folder / NAME,
+                sizes=range(1, graph_count + 1),
+                requests=requests,
+                nodes=options.nodes,
             )
         if not (folder / OTHER).exists():
             make_server(folder / OTHER)
-        size = f"{chosen.graphs:,} graphs of {chosen.nodes} nodes"
-        show(f"analysis, {size}", analysis(folder / NAME, chosen.repeats))
+        size = f"{options.graphs:,} graphs of {options.nodes} nodes"
+        show(f"analysis, {size}", analysis(folder / NAME, options.repeats))
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(
                 executable_path=system_chromium(), args=["--no-sandbox", "--disable-gpu"]
             )
-            show(f"the page, {size}", pages(browser, folder, chosen.repeats))
+            show(f"the page, {size}", pages(browser, folder, options.repeats))
 
 
 def timed(repeats: int, work: Callable[[], object]) -> list[float]:
     """How long ``work`` takes each time, in ms."""
     times = []
     for _ in range(repeats):
-        begun = time.perf_counter()
+        start_time = time.perf_counter()
         work()
-        times.append((time.perf_counter() - begun) * 1000)
+        times.append((time.perf_counter() - start_time) * 1000)
     return times
 
 
@@ -103,7 +107,7 @@ def searches(repeats: int) -> list[Row]:
         fallback_ns=5e6 + requests * 1_000.0,
     )
     rows = []
-    for what, budget in (
+    for label, budget in (
         ("100 graphs", Budget(100)),
         ("any number", Budget()),
         ("100 graphs, 500 MiB", Budget(100, 500 << 20)),
@@ -112,7 +116,7 @@ def searches(repeats: int) -> list[Row]:
         ladder = find_best_ladder(problem, budget)
         assert ladder is not None
         gap = (ladder.total_ns - ladder.bound_ns) / ladder.total_ns
-        name = what if ladder.is_best else f"{what} (within {gap:.3%} of the best)"
+        name = label if ladder.is_best else f"{label} (within {gap:.3%} of the best)"
         rows.append(row(name, timed(repeats, lambda b=budget: find_best_ladder(problem, b))))
     return rows
 
@@ -147,33 +151,33 @@ def analysis(experiment: Path, repeats: int) -> list[Row]:
 def pages(browser: Browser, folder: Path, repeats: int) -> list[Row]:
     """From the address to the picture by size in a server that has not seen the recording, from a
     budget to its advice, and from a chosen row to the link to its graph."""
-    opened, answered, chosen = [], [], []
+    open_ms, answer_ms, choice_ms = [], [], []
     for _ in range(repeats):
         with served(ROOT / "app.py", folder) as server:
             page = browser.new_page(viewport={"width": 1280, "height": 860})
             page.goto(f"{server.address}/launch?experiment={OTHER}")
             page.wait_for_timeout(6_000)
-            begun = time.perf_counter()
+            start_time = time.perf_counter()
             page.goto(f"{server.address}/graphs?experiment={NAME}")
             page.locator(".js-plotly-plot .main-svg").first.wait_for(timeout=60_000)
-            opened.append((time.perf_counter() - begun) * 1000)
+            open_ms.append((time.perf_counter() - start_time) * 1000)
             page.get_by_text("Other kernels are chosen").wait_for(timeout=120_000)
             for graphs in ("64", "48", "32"):
                 before = page.locator("code").first.inner_text()
                 field = page.get_by_label("Graphs at most")
                 field.fill(graphs)
-                begun = time.perf_counter()
+                start_time = time.perf_counter()
                 field.press("Enter")
                 page.wait_for_function(
                     "before => document.querySelector('code')?.innerText !== before", arg=before
                 )
-                answered.append((time.perf_counter() - begun) * 1000)
+                answer_ms.append((time.perf_counter() - start_time) * 1000)
             table = page.locator("[data-testid=stDataFrame] canvas").first
             table.scroll_into_view_if_needed()
             for line in (2, 4, 6):
                 links = page.get_by_role("link", name="Show decode")
                 before = links.first.inner_text() if links.count() else ""
-                begun = time.perf_counter()
+                start_time = time.perf_counter()
                 # What is clicked is a layer above the canvas.
                 table.click(position={"x": 60, "y": 35 * line + 17}, force=True)
                 page.wait_for_function(
@@ -181,12 +185,12 @@ def pages(browser: Browser, folder: Path, repeats: int) -> list[Row]:
                     "a => a.innerText.includes('Show decode') && a.innerText !== before)",
                     arg=before,
                 )
-                chosen.append((time.perf_counter() - begun) * 1000)
+                choice_ms.append((time.perf_counter() - start_time) * 1000)
             page.close()
     return [
-        row("address -> the picture by size, nothing read before", opened),
-        row("a budget -> its advice", answered),
-        row("a row -> the link to its graph", chosen),
+        row("address -> the picture by size, nothing read before", open_ms),
+        row("a budget -> its advice", answer_ms),
+        row("a row -> the link to its graph", choice_ms),
     ]
 
 

@@ -11,9 +11,9 @@ from playwright.sync_api import Page
 Row = tuple[str, str, str]
 
 
-def row(what: str, ms: list[float]) -> Row:
+def row(label: str, ms: list[float]) -> Row:
     """Median and longest of some times, in ms."""
-    return what, f"{statistics.median(ms):.0f} ms", f"{max(ms):.0f} ms"
+    return label, f"{statistics.median(ms):.0f} ms", f"{max(ms):.0f} ms"
 
 
 def p95(values: list[float]) -> float:
@@ -23,7 +23,7 @@ def p95(values: list[float]) -> float:
 
 def mark(page: Page, name: str, after: float) -> float:
     """When the mark ``name`` was set last, in ms of the page, waiting for one after ``after``."""
-    found = page.wait_for_function(
+    mark_time = page.wait_for_function(
         "([name, after]) => { const all = performance.getEntriesByName(name);"
         " const last = all[all.length - 1];"
         " return last && last.startTime > after ? last.startTime : null; }",
@@ -31,7 +31,7 @@ def mark(page: Page, name: str, after: float) -> float:
         polling=5,
         timeout=30_000,
     )
-    return float(found.json_value())
+    return float(mark_time.json_value())
 
 
 def resident_mb(process: int) -> float:
@@ -56,5 +56,5 @@ def cpu_ms(process: int) -> float:
 def show(title: str, rows: list[Row]) -> None:
     """Prints rows as a table."""
     print(title)
-    for what, median, longest in rows:
-        print(f"| {what} | {median} | {longest} |", flush=True)
+    for label, median, max_ms in rows:
+        print(f"| {label} | {median} | {max_ms} |", flush=True)

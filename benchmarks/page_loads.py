@@ -25,26 +25,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--loads", type=int, default=5000)
     parser.add_argument("--sample", default="decode")
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (SOFT_LIMIT, hard))
-    begun = time.monotonic()
+    start_time = time.monotonic()
     print("| loads | descriptors | memory, MB | threads | a load, ms | minutes |")
     print("| --- | --- | --- | --- | --- | --- |")
-    with dashboard([chosen.sample]) as served:
+    with dashboard([options.sample]) as served:
         server = served.server
         times: list[float] = []
-        for number in range(1, chosen.loads + 1):
+        for number in range(1, options.loads + 1):
             at = time.monotonic()
             with Visitor(served.address) as visitor:
-                visitor.open("compare", f"experiment={chosen.sample}")
+                visitor.open("compare", f"experiment={options.sample}")
                 assert not visitor.problems, visitor.problems
             times.append((time.monotonic() - at) * 1000)
-            if number in (1, 10, 100) or number % (chosen.loads // 10 or 1) == 0:
+            if number in (1, 10, 100) or number % (options.loads // 10 or 1) == 0:
                 print(
                     f"| {number:,} | {server.num_fds()} | {server.memory_info().rss / 1e6:.0f} "
                     f"| {server.num_threads()} | {statistics.median(times):.0f} "
-                    f"| {(time.monotonic() - begun) / 60:.1f} |",
+                    f"| {(time.monotonic() - start_time) / 60:.1f} |",
                     flush=True,
                 )
                 times.clear()

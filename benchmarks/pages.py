@@ -69,39 +69,42 @@ def started(browser: Browser, repeats: int) -> list[Row]:
     """From the start of the process to its first answer, and to the first page in a tab that was
     open before, empty, and in one that is opened when the server answers; nothing is in a cache.
     Beside them, in turn, those of an app of one element."""
-    ways = [(app, early) for app in (EMPTY, APP) for early in (True, False)]
+    ways = [(app, opens_first) for app in (EMPTY, APP) for opens_first in (True, False)]
     times: dict[tuple[Path, bool], list[tuple[float, ...]]] = {way: [] for way in ways}
     for turn in range(repeats + 1):
         for way in ways:
-            took = _start(browser, *way)
+            start_times = _start(browser, *way)
             if turn:
-                times[way].append(took)
+                times[way].append(start_times)
     rows = []
     for name, app in (("an empty app", EMPTY), ("the dashboard", APP)):
-        answers, pages, worked = zip(*times[app, True], strict=True)
+        answers, pages, cpu_times = zip(*times[app, True], strict=True)
         rows += [
             row(f"{name}: process start -> first answer", list(answers)),
             row("   ... -> usable first page, tab open before", list(pages)),
-            row("   ... -> the same, tab opened then", [took[1] for took in times[app, False]]),
-            row("   for which the server worked (CPU time)", list(worked)),
+            row(
+                "   ... -> the same, tab opened then",
+                [start_times[1] for start_times in times[app, False]],
+            ),
+            row("   for which the server worked (CPU time)", list(cpu_times)),
         ]
     return rows
 
 
-def _start(browser: Browser, app: Path, early: bool) -> tuple[float, float, float]:
+def _start(browser: Browser, app: Path, opens_first: bool) -> tuple[float, float, float]:
     """ms to the first answer, to a usable page, and of the server's work until then."""
     # A context of its own is a browser that has nothing in its cache.
-    page = _tab(browser) if early else None
+    page = _tab(browser) if opens_first else None
     if page:
         page.wait_for_timeout(500)
-    begun = time.time()
+    start_time = time.time()
     # Installed, modules are compiled; here the first start compiles them, and is not counted.
     with served(app, "sample_traces", environment={"PYTHONDONTWRITEBYTECODE": ""}) as server:
         page = page or _tab(browser)
         page.goto(server.address, wait_until="commit")
         # A function: the pages' content policy lets no text be evaluated.
         page.wait_for_function("() => window.__usable", timeout=60_000)
-        usable = page.evaluate("performance.timeOrigin + window.__usable") - begun * 1000
+        usable = page.evaluate("performance.timeOrigin + window.__usable") - start_time * 1000
         worked = cpu_ms(server.pid)
         page.context.close()
     print(f"{app.parent.name}: {server.start_ms:.0f} ms, page {usable:.0f} ms", file=sys.stderr)
@@ -143,17 +146,17 @@ def changed(browser: Browser, sample: str, repeats: int, slices: int) -> list[Ro
         page.locator(SHOWN["Compare"]).first.wait_for(timeout=120_000)
         for turn in range(repeats + 1):
             for name in SHOWN:
-                took = _change(page, name)
+                change_ms = _change(page, name)
                 if turn:
-                    times[name].append(took)
-    return [row(f"-> {name}", each) for name, each in times.items()]
+                    times[name].append(change_ms)
+    return [row(f"-> {name}", page_ms) for name, page_ms in times.items()]
 
 
 def kept(browser: Browser, repeats: int) -> list[Row]:
     """What a server keeps once the Overview has read all traces, and once every other page of two
     samples was opened; each repeat is a server and a browser of its own."""
     read: list[float] = []
-    opened: list[float] = []
+    open_bytes: list[float] = []
     for _ in range(repeats):
         with served(APP, "sample_traces") as server:
             page = browser.new_context(viewport={"width": 1280, "height": 860}).new_page()
@@ -169,9 +172,12 @@ def kept(browser: Browser, repeats: int) -> list[Row]:
                     page.goto(f"{server.address}/{name.lower()}?experiment={sample}")
                     page.locator(SHOWN[name]).first.wait_for(timeout=60_000)
                     page.wait_for_timeout(_SETTLED_MS)
-            opened.append(resident_mb(server.pid))
+            open_bytes.append(resident_mb(server.pid))
             page.context.close()
-    return [_megabytes("the Overview's traces read", read), _megabytes("every page of two", opened)]
+    return [
+        _megabytes("the Overview's traces read", read),
+        _megabytes("every page of two", open_bytes),
+    ]
 
 
 _KEPT: Final = ("gpt-train", "transformer-train")
@@ -179,15 +185,15 @@ _SETTLED_MS: Final = 1_500
 """Until a page has asked for all of its views."""
 
 
-def _megabytes(what: str, sizes: list[float]) -> Row:
-    return what, f"{statistics.median(sizes):.0f} MB", f"{max(sizes):.0f} MB"
+def _megabytes(label: str, sizes: list[float]) -> Row:
+    return label, f"{statistics.median(sizes):.0f} MB", f"{max(sizes):.0f} MB"
 
 
 def _change(page: Page, name: str) -> float:
     link = page.get_by_role("link", name=name, exact=True).first
-    took: float = link.evaluate(_CLICK, SHOWN[name])
+    change_ms: float = link.evaluate(_CLICK, SHOWN[name])
     page.wait_for_timeout(500)
-    return took
+    return change_ms
 
 
 _CLICK = """

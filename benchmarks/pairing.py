@@ -44,7 +44,7 @@ def blocks(count: int, generator: np.random.Generator) -> tuple[Ints, Ints]:
         owner.append(np.zeros(BLOCK, dtype=np.int64))
         if block % FORKED == FORKED - 1:
             codes += branches
-            owner += [np.full(BRANCH, 1 + place) for place in range(BRANCHES)]
+            owner += [np.full(BRANCH, 1 + position) for position in range(BRANCHES)]
         total = sum(map(len, codes)) if block % 1000 == 0 else total + BLOCK
         block += 1
     return np.concatenate(codes), np.concatenate(owner)
@@ -81,7 +81,7 @@ def edges_of(owner: Ints) -> Ints:
         else:
             pairs.append((last, begin))
             ends.append(stop - 1)
-        pairs += [(place, place + 1) for place in range(begin, stop - 1)]
+        pairs += [(position, position + 1) for position in range(begin, stop - 1)]
     return np.array(pairs, dtype=np.int64)
 
 
@@ -97,24 +97,24 @@ def measure(count: int, differ: float, repeats: int) -> dict[str, float]:
     times: list[tuple[float, float]] = []
     for _ in range(repeats):
         begin = time.process_time()
-        found = pair_items(before, after)
+        pair_result = pair_items(before, after)
         middle = time.process_time()
         find_critical_path(Dependencies.from_edges(len(key), edges), duration)
         times.append((middle - begin, time.process_time() - middle))
-    right = int((truth[found.after] == found.before).sum())
+    right = int((truth[pair_result.after] == pair_result.before).sum())
     return {
         "kernels": len(codes),
         "pairing": statistics.median(one for one, _ in times),
         "path": statistics.median(one for _, one in times),
         "mib": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base) / 1024,
-        "precision": right / len(found.after),
+        "precision": right / len(pair_result.after),
         "recall": right / int((truth >= 0).sum()),
     }
 
 
-def grown_by(few: int, many: int) -> float:
-    """How much longer an n log n method takes for ``many`` than for ``few``."""
-    return many * math.log(many) / (few * math.log(few))
+def grown_by(small_count: int, large_count: int) -> float:
+    """How much longer an n log n method takes for ``large_count`` than for ``small_count``."""
+    return large_count * math.log(large_count) / (small_count * math.log(small_count))
 
 
 def main() -> int:
@@ -122,28 +122,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--one", nargs=2, metavar=("KERNELS", "DIFFER"), help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.one:
-        print(json.dumps(measure(int(given.one[0]), float(given.one[1]), given.repeats)))
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(int(options.one[0]), float(options.one[1]), options.repeats)))
         return 0
-    met = True
+    meets_goal = True
     print("kernels | differ | pairing s | path s | both s | MiB | precision | recall")
     for differ in DIFFER:
-        earlier = None
+        previous = None
         for size in SIZES:
             command = [sys.executable, __file__, "--one", str(size), str(differ)]
-            command += ["--repeats", str(given.repeats)]
+            command += ["--repeats", str(options.repeats)]
             row = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-            both = row["pairing"] + row["path"]
+            total_s = row["pairing"] + row["path"]
             print(
                 f"{row['kernels']:,} | {differ:.0%} | {row['pairing']:.2f} | {row['path']:.2f} | "
-                f"{both:.2f} | {row['mib']:.0f} | {row['precision']:.4f} | {row['recall']:.4f}"
+                f"{total_s:.2f} | {row['mib']:.0f} | {row['precision']:.4f} | {row['recall']:.4f}"
             )
-            met &= both < GOAL_S
-            if earlier is not None:
-                met &= both / earlier[0] < 1.5 * grown_by(earlier[1], row["kernels"])
-            earlier = (both, row["kernels"])
-    return 0 if met else 1
+            meets_goal &= total_s < GOAL_S
+            if previous is not None:
+                meets_goal &= total_s / previous[0] < 1.5 * grown_by(previous[1], row["kernels"])
+            previous = (total_s, row["kernels"])
+    return 0 if meets_goal else 1
 
 
 if __name__ == "__main__":

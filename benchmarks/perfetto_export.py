@@ -104,28 +104,30 @@ def measure(folder: Path, slices: int, repeats: int) -> None:
         _whole("whole export, Chrome .json", export_chrome, experiment, folder / "a.json"),
         _whole("whole export, Chrome .json.gz", export_chrome, experiment, folder / "a.json.gz"),
     ]
-    for what, act, file in rows:
+    for label, act, file in rows:
         seconds, cpu = _median(act, repeats)
         size = "" if file is None else f"{file.stat().st_size / 1e6:.1f} MB"
-        print(f"| {what} | {seconds:.3f} s | {cpu:.3f} s | {size} |", flush=True)
+        print(f"| {label} | {seconds:.3f} s | {cpu:.3f} s | {size} |", flush=True)
     print(f"most memory of Python and numpy at once: {peak / (1 << 20):.0f} MiB")
-    packed = len(gzip.compress((folder / "a.pftrace").read_bytes(), 6))
-    print(f"the native trace under gzip -6: {packed / 1e6:.1f} MB; load {os.getloadavg()[0]:.1f}")
+    packed_size = len(gzip.compress((folder / "a.pftrace").read_bytes(), 6))
+    print(
+        f"the native trace under gzip -6: {packed_size / 1e6:.1f} MB; load {os.getloadavg()[0]:.1f}"
+    )
 
 
 def _whole(
-    what: str, export: Callable[[Experiment, Path], object], experiment: Experiment, file: Path
+    label: str, export: Callable[[Experiment, Path], object], experiment: Experiment, file: Path
 ) -> tuple[str, Callable[[], object], Path]:
-    return what, lambda: export(experiment, file), file
+    return label, lambda: export(experiment, file), file
 
 
 def _median(act: Callable[[], object], repeats: int) -> tuple[float, float]:
     """Seconds, and those of this process on a processor."""
     times = []
     for _ in range(repeats):
-        begun, used = time.perf_counter(), time.process_time()
+        start_time, used = time.perf_counter(), time.process_time()
         act()
-        times.append((time.perf_counter() - begun, time.process_time() - used))
+        times.append((time.perf_counter() - start_time, time.process_time() - used))
     wall, cpu = zip(*times, strict=True)
     return statistics.median(wall), statistics.median(cpu)
 

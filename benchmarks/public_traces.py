@@ -38,7 +38,7 @@ def ours(path: Path) -> dict[str, Any]:
     """The counts of one trace, the shares that may pass 100%, and the verdict."""
     trace = read_trace(path)
     traced_steps = find_steps(trace)
-    whole = traced_steps[0].method is StepMethod.WHOLE
+    is_whole_trace = traced_steps[0].method is StepMethod.WHOLE
     read: dict[str, Any] = {
         "kernels": lambda step: step.kernels,
         "copies": lambda step: step.copies,
@@ -55,20 +55,20 @@ def ours(path: Path) -> dict[str, Any]:
     prediction = predict(trace, load_shipped_calibration())
     idle = None
     if isinstance(prediction, Missing):
-        answer = prediction.reason
+        reason = prediction.reason
     else:
-        answer = format_prediction_verdict(prediction)
+        reason = format_prediction_verdict(prediction)
         parts = analyse_idle_time(trace, prediction.step, mean=True).parts
         idle = {part.cause.value: part.ns for part in parts}
     return {
         "trace": path.name,
         "marks": traced_steps[0].method.value,
-        "steps": 0 if whole else len(traced_steps),
+        "steps": 0 if is_whole_trace else len(traced_steps),
         **medians,
         "share": _share(traced_steps),
         "idle": idle,
         "above": _above(trace, traced_steps),
-        "verdict": answer,
+        "verdict": reason,
     }
 
 
@@ -80,7 +80,7 @@ def _share(traced_steps: tuple[Step, ...]) -> float | None:
 
 def _above(trace: Trace, traced_steps: tuple[Step, ...]) -> list[str]:
     """What passes 100%."""
-    above = [
+    shares = [
         f"step {step.index}: busy {step.busy_ns} of {step.duration_ns} ns"
         for step in traced_steps
         if step.busy_ns > step.duration_ns
@@ -88,8 +88,8 @@ def _above(trace: Trace, traced_steps: tuple[Step, ...]) -> list[str]:
     (rank,) = summarise_rank(trace, "trace", "trace", None, None).ranks
     parts = ("busy_ns", "compute_ns", "communication_ns", "launch_bound_ns")
     if rank["step_ns"] is not None:
-        above += [f"{part} of fleet" for part in parts if (rank[part] or 0) > rank["step_ns"]]
-    return above
+        shares += [f"{part} of fleet" for part in parts if (rank[part] or 0) > rank["step_ns"]]
+    return shares
 
 
 def _milliseconds(nanoseconds: float) -> str:
@@ -111,8 +111,8 @@ def _idle(own: dict[str, Any], other: dict[str, Any]) -> str:
     if own["idle"] is None or not own["span_ns"] or not other["idle_ns"]:
         return "-"
     causes = (IdleCause.DATA.value, IdleCause.WAITING.value)
-    known = [own["idle"].get(cause, 0.0) for cause in causes]
-    ours_ns = [*known, sum(own["idle"].values()) - sum(known)]
+    idle_shares = [own["idle"].get(cause, 0.0) for cause in causes]
+    ours_ns = [*idle_shares, sum(own["idle"].values()) - sum(idle_shares)]
     theirs_ns = [other["idle_ns"][cause] for cause in ("data", "waiting", "other")]
     return _pair(
         *(
@@ -134,11 +134,11 @@ def main() -> int:
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--only", default="", help="part of the names of the traces")
     options = parser.parse_args()
-    counted: dict[str, dict[str, Any]] = {}
+    counts: dict[str, dict[str, Any]] = {}
     if options.independent:
         lines = map(json.loads, options.independent.read_text().splitlines())
-        counted = {line["trace"]: line for line in lines}
-    failed = 0
+        counts = {line["trace"]: line for line in lines}
+    failures = 0
     for path in sorted(options.folder.glob("*.json*")):
         if options.only not in path.name:
             continue
@@ -147,13 +147,13 @@ def main() -> int:
         except GraphvizDashError as error:
             print(f"{path.name}: {error}", file=sys.stderr)
             continue
-        other = counted.get(path.name) or count(path)
-        failed += bool(own["above"])
+        other = counts.get(path.name) or count(path)
+        failures += bool(own["above"])
         if options.markdown:
             print("| " + " | ".join(_row(own, other)) + " |", flush=True)
         else:
             print(json.dumps({"ours": own, "independent": other}), flush=True)
-    return 1 if failed else 0
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

@@ -46,8 +46,8 @@ def main() -> None:
             warm = timed(launch, stream, trials, lambda: None)
             cold = timed(launch, stream, trials // 10, sweep)
             print(f"| {length:,} | {name} | {shown(warm)} | {shown(cold)} |")
-    nothing = timed(lambda: None, bench._streams[0], trials, lambda: None)
-    print(f"| | a lambda that does nothing | {shown(nothing)} | | |")
+    noop_ns = timed(lambda: None, bench._streams[0], trials, lambda: None)
+    print(f"| | a lambda that does nothing | {shown(noop_ns)} | | |")
     print(f"| | reading the clock twice | {shown(clocks(trials))} | | |")
 
 
@@ -73,25 +73,25 @@ def ways(executable: Any, stream: Any) -> dict[str, Launch]:
 def timed(launch: Launch, stream: Any, trials: int, before: Callable[[], object]) -> list[int]:
     """CPU time of each call in ns, each into an empty stream."""
     clock, wait = time.perf_counter_ns, runtime.cudaStreamSynchronize
-    found = []
+    timings = []
     with disable_gc():
         for _ in range(trials):
             wait(stream)
             before()
             begin = clock()
             launch()
-            found.append(clock() - begin)
-    return found
+            timings.append(clock() - begin)
+    return timings
 
 
 def clocks(trials: int) -> list[int]:
     """Two readings of the clock in a row, in ns."""
     clock = time.perf_counter_ns
-    found = []
+    timings = []
     for _ in range(trials):
         begin = clock()
-        found.append(clock() - begin)
-    return found
+        timings.append(clock() - begin)
+    return timings
 
 
 def sweep() -> None:

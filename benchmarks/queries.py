@@ -55,22 +55,22 @@ def main() -> None:
     print(f"{sum(counts.values()):,} rows: {counts}")
     print("| question | median | longest | CPU |")
     print("| --- | --- | --- | --- |")
-    for what, ask in questions(trace):
+    for label, ask in questions(trace):
         walls, used = [], []
         for _ in range(options.repeats):
-            begun, cpu = time.perf_counter(), time.process_time()
+            start_time, cpu = time.perf_counter(), time.process_time()
             ask()
-            walls.append((time.perf_counter() - begun) * 1000)
+            walls.append((time.perf_counter() - start_time) * 1000)
             used.append((time.process_time() - cpu) * 1000)
-        median, longest = statistics.median(walls), max(walls)
-        print(f"| {what} | {median:.0f} ms | {longest:.0f} ms | {statistics.median(used):.0f} ms |")
+        median, max_ms = statistics.median(walls), max(walls)
+        print(f"| {label} | {median:.0f} ms | {max_ms:.0f} ms | {statistics.median(used):.0f} ms |")
 
 
 def questions(trace: Trace) -> list[tuple[str, Callable[[], object]]]:
     """What pages ask of a trace, each with what it builds upon at hand."""
     gpu = trace.gpu
     links = link_trace_launches(trace)
-    taken = find_steps(trace, links)
+    steps_read = find_steps(trace, links)
     lanes = build_trace_lanes(trace)
     device, start = get_column(gpu, "device"), get_column(gpu, "ts")
     end = start + get_column(gpu, "dur")
@@ -79,7 +79,7 @@ def questions(trace: Trace) -> list[tuple[str, Callable[[], object]]]:
         ("the steps, and the work of each", lambda: find_steps(trace, links)),
         (
             "kernels by name, with median and spread over steps",
-            lambda: compute_kernel_uses(trace, taken),
+            lambda: compute_kernel_uses(trace, steps_read),
         ),
         (
             "delay from call to work by call, median and 95th percentile",
@@ -90,15 +90,15 @@ def questions(trace: Trace) -> list[tuple[str, Callable[[], object]]]:
             "the longest pauses of a GPU",
             lambda: find_idle_periods(lanes.device, 0, 0, int(end.max()), 100_000),
         ),
-        ("the steps' own processor time", lambda: compute_self_cpu_ns(trace, taken)),
+        ("the steps' own processor time", lambda: compute_self_cpu_ns(trace, steps_read)),
         ("the largest kernels", lambda: gpu.top_k(20, by="dur")),
     ]
 
 
 def _delays(trace: Trace, links: Links) -> pl.DataFrame:
-    linked = np.flatnonzero(links.launch >= 0)
-    call = links.launch[linked]
-    delay = get_column(trace.gpu, "ts")[linked] - get_column(trace.runtime, "ts")[call]
+    linked_rows = np.flatnonzero(links.launch >= 0)
+    call = links.launch[linked_rows]
+    delay = get_column(trace.gpu, "ts")[linked_rows] - get_column(trace.runtime, "ts")[call]
     frame = pl.DataFrame({"call": trace.runtime["name"].gather(call), "delay": delay})
     return frame.group_by("call").agg(
         median=pl.col("delay").median(), p95=pl.col("delay").quantile(0.95)
@@ -115,10 +115,10 @@ def repeated(trace: Trace, rows: int) -> Trace:
     )
 
     def again(table: pl.DataFrame, copy: int) -> pl.DataFrame:
-        moved = [pl.col("ts") + copy * period]
+        shifted_columns = [pl.col("ts") + copy * period]
         if "correlation" in table.columns:
-            moved.append(pl.col("correlation") + copy * ids)
-        return table.with_columns(moved)
+            shifted_columns.append(pl.col("correlation") + copy * ids)
+        return table.with_columns(shifted_columns)
 
     tables = {
         name: pl.concat([again(getattr(trace, name), copy) for copy in range(copies)]).rechunk()

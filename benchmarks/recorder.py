@@ -59,25 +59,25 @@ def mlp() -> torch.cuda.CUDAGraph:
 
 def call_ns(graph: torch.cuda.CUDAGraph) -> float:
     """Time the call of replay() with an idle GPU."""
-    taken = []
+    timings = []
     for _ in range(CALLS):
         torch.cuda.synchronize()
         begin = time.perf_counter_ns()
         graph.replay()
-        taken.append(time.perf_counter_ns() - begin)
-    return statistics.median(taken)
+        timings.append(time.perf_counter_ns() - begin)
+    return statistics.median(timings)
 
 
 def step_ns(graph: torch.cuda.CUDAGraph) -> float:
     """Time replay() and the wait for its work."""
-    taken = []
+    timings = []
     for _ in range(CALLS):
         torch.cuda.synchronize()
         begin = time.perf_counter_ns()
         graph.replay()
         torch.cuda.synchronize()
-        taken.append(time.perf_counter_ns() - begin)
-    return statistics.median(taken)
+        timings.append(time.perf_counter_ns() - begin)
+    return statistics.median(timings)
 
 
 def loop_ns(graph: torch.cuda.CUDAGraph) -> float:
@@ -107,25 +107,25 @@ def recorder_on(graph: torch.cuda.CUDAGraph, build: Callable[[], object], settle
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         watcher = ProcessWatcher(Settings(skip=0, window=0), ProcessFolder(Path(folder)))
         stack.enter_context(watcher.watch())
-        captured = build()
+        captured_graph = build()
         if settle:
             for _ in range(KEPT + 10):
-                captured.replay()
+                captured_graph.replay()
             torch.cuda.synchronize()
-        yield captured
+        yield captured_graph
 
 
 def compare(name: str, build: Callable[[], torch.cuda.CUDAGraph], blocks: int) -> None:
     figures = {"call": call_ns, "step": step_ns, "loop": loop_ns}
-    without: dict[str, list[float]] = {key: [] for key in figures}
-    recorded: dict[str, list[float]] = {key: [] for key in figures}
+    baseline_ns: dict[str, list[float]] = {key: [] for key in figures}
+    recorded_ns: dict[str, list[float]] = {key: [] for key in figures}
     ticking: list[float] = []
     plain = build()
     call_ns(plain)
     for _ in range(blocks):
         with recorder_on(plain, build, settle=True) as graph:
             for key, measure in figures.items():
-                recorded[key].append(measure(graph))
+                recorded_ns[key].append(measure(graph))
         with recorder_on(plain, build, settle=False) as graph:
             ticking.append(call_ns(graph))
         # Built as often and as late as the other graph, so that both have similar memory addresses.
@@ -134,29 +134,29 @@ def compare(name: str, build: Callable[[], torch.cuda.CUDAGraph], blocks: int) -
             graph.replay()
         torch.cuda.synchronize()
         for key, measure in figures.items():
-            without[key].append(measure(graph))
+            baseline_ns[key].append(measure(graph))
     for key in figures:
-        told(name, key, without[key], recorded[key])
-    a, b = statistics.median(without["call"]), statistics.median(ticking)
+        told(name, key, baseline_ns[key], recorded_ns[key])
+    a, b = statistics.median(baseline_ns["call"]), statistics.median(ticking)
     print(f"{name:12} call while steps are timed {b:.0f} ns, {b - a:+.0f} ns")
 
 
 def compare_served(nodes: int, blocks: int) -> None:
     """Compare labelled steps. The recorder notes each of them and times one replay in 16 by
     events."""
-    without, recorded = [], []
+    plain_step_ns, recorded_step_ns = [], []
     served_ns(line(nodes))
     for _ in range(blocks):
         with tempfile.TemporaryDirectory() as folder, collectors.record(Path(folder), steps=0):
             graph = line(nodes)
             for _ in range(KEPT // CALLS + 1):
                 served_ns(graph)
-            recorded.append(served_ns(graph))
+            recorded_step_ns.append(served_ns(graph))
         graph = line(nodes)
         for _ in range(KEPT // CALLS + 1):
             served_ns(graph)
-        without.append(served_ns(graph))
-    told(f"line {nodes}", "label", without, recorded)
+        plain_step_ns.append(served_ns(graph))
+    told(f"line {nodes}", "label", plain_step_ns, recorded_step_ns)
 
 
 def told(name: str, figure: str, without: list[float], recorded: list[float]) -> None:
@@ -172,15 +172,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=15)
     parser.add_argument("--served", action="store_true", help="Only the labelled steps.")
-    chosen = parser.parse_args()
-    blocks = chosen.blocks
+    options = parser.parse_args()
+    blocks = options.blocks
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
     gc.disable()
     for nodes in (100, 1000):
         compare_served(nodes, blocks)
-    for nodes in () if chosen.served else (1, 10, 100, 1000):
+    for nodes in () if options.served else (1, 10, 100, 1000):
         compare(f"line {nodes}", lambda nodes=nodes: line(nodes), blocks)
-    if not chosen.served:
+    if not options.served:
         compare("mlp-train", mlp, blocks)
 
 

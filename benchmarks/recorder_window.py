@@ -128,7 +128,9 @@ def _read_recording(output: Path) -> dict[str, object]:
     """Read the recording of the process with the most replays."""
     recordings = [json.loads(file.read_text()) for file in output.glob("*/recording.json")]
     return max(
-        recordings, key=lambda made: sum(graph["replays"] for graph in made["graphs"]), default={}
+        recordings,
+        key=lambda recording: sum(graph["replays"] for graph in recording["graphs"]),
+        default={},
     )
 
 

@@ -91,50 +91,50 @@ def main() -> None:
     parser.add_argument("--uploads", type=float, default=2, help="a minute")
     parser.add_argument("--turn", type=float, default=90, help="seconds from page to page")
     parser.add_argument("--output", type=Path, help="also writes all figures there as JSON")
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     figures = Figures()
-    with dashboard(EXPERIMENTS) as served:
-        _open_all(served)
-        asyncio.run(_soak(served, chosen, figures))
-        figures.samples.append(_sample(served, chosen.minutes))
-        at_end = served.left_behind
+    with dashboard(EXPERIMENTS) as server:
+        _open_all(server)
+        asyncio.run(_soak(server, options, figures))
+        figures.samples.append(_sample(server, options.minutes))
+        at_end = server.left_behind
     print(_table(figures))
     print(f"\nIn the temporary folder: {len(at_end)} before the end; uploads: ", end="")
-    print(", ".join(f"{what} × {count}" for what, count in sorted(figures.uploads.items())))
+    print(", ".join(f"{problem} × {count}" for problem, count in sorted(figures.uploads.items())))
     for error in figures.errors[:50]:
         print("error:", error)
-    if chosen.output:
-        chosen.output.write_text(json.dumps(vars(figures), indent=1), encoding="utf-8")
+    if options.output:
+        options.output.write_text(json.dumps(vars(figures), indent=1), encoding="utf-8")
     sys.exit(1 if figures.errors else 0)
 
 
-def _open_all(served: Dashboard) -> None:
-    with Visitor(served.address) as visitor:
+def _open_all(server: Dashboard) -> None:
+    with Visitor(server.address) as visitor:
         visitor.open()
     for name, experiment in itertools.product(filter(None, SHOWN), EXPERIMENTS):
-        with Visitor(served.address) as visitor:
+        with Visitor(server.address) as visitor:
             visitor.open(name, f"experiment={experiment}")
 
 
-async def _soak(served: Dashboard, chosen: argparse.Namespace, figures: Figures) -> None:
-    end = time.monotonic() + chosen.minutes * 60
+async def _soak(server: Dashboard, options: argparse.Namespace, figures: Figures) -> None:
+    end = time.monotonic() + options.minutes * 60
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=system_chromium(), args=["--no-sandbox", "--disable-gpu"]
         )
         await asyncio.gather(
             *(
-                _browse(browser, served, seed, chosen.turn, end, figures)
-                for seed in range(chosen.browsers)
+                _browse(browser, server, seed, options.turn, end, figures)
+                for seed in range(options.browsers)
             ),
-            _upload(browser, served, chosen.uploads, end, figures),
-            _watch(served, end, figures),
+            _upload(browser, server, options.uploads, end, figures),
+            _watch(server, end, figures),
         )
         await browser.close()
 
 
 async def _browse(
-    browser: Browser, served: Dashboard, seed: int, turn_s: float, end: float, figures: Figures
+    browser: Browser, server: Dashboard, seed: int, turn_s: float, end: float, figures: Figures
 ) -> None:
     """One browser, from page to page."""
     chance = random.Random(seed)
@@ -147,7 +147,7 @@ async def _browse(
         if chance.random() < _NEW_TAB:
             await page.close()
             page = await _tab(context.new_page, figures)
-        await _visit(page, served, name, experiment, figures)
+        await _visit(page, server, name, experiment, figures)
         await asyncio.sleep(chance.uniform(0.5, 1.5) * turn_s)
     await context.close()
 
@@ -170,30 +170,30 @@ async def _tab(new_page, figures: Figures) -> Page:  # type: ignore[no-untyped-d
 
 
 async def _visit(
-    page: Page, served: Dashboard, name: str, experiment: str, figures: Figures
+    page: Page, server: Dashboard, name: str, experiment: str, figures: Figures
 ) -> None:
     query = f"?experiment={experiment}" if name else ""
-    begun = time.monotonic()
+    start_time = time.monotonic()
     try:
-        await page.goto(f"{served.address}/{name}{query}", timeout=PATIENCE_MS)
+        await page.goto(f"{server.address}/{name}{query}", timeout=PATIENCE_MS)
         await page.locator(SHOWN[name]).first.wait_for(timeout=PATIENCE_MS)
         if await page.locator('[data-testid="stException"]').count():
             figures.errors.append(f"{page.url}: an exception on the page")
-        figures.times_ms.append((time.monotonic() - begun) * 1000)
+        figures.times_ms.append((time.monotonic() - start_time) * 1000)
     except BrowserError as error:
         figures.errors.append(f"{name} of {experiment}: {str(error).splitlines()[0]}")
     figures.visits += 1
 
 
 async def _upload(
-    browser: Browser, served: Dashboard, rate: float, end: float, figures: Figures
+    browser: Browser, server: Dashboard, rate: float, end: float, figures: Figures
 ) -> None:
     """A new browser for each upload; several may still wait for theirs."""
     chance = random.Random(0)
     pending: set[asyncio.Task[None]] = set()
     while time.monotonic() + 60 < end:
         name, content = chance.choice([*hostile_files().items(), ("sync-in-step.zip", _packed())])
-        task = asyncio.create_task(_upload_once(browser, served, name, content, figures))
+        task = asyncio.create_task(_upload_once(browser, server, name, content, figures))
         pending.add(task)
         task.add_done_callback(pending.discard)
         await asyncio.sleep(60 / rate)
@@ -201,12 +201,12 @@ async def _upload(
 
 
 async def _upload_once(
-    browser: Browser, served: Dashboard, name: str, content: bytes, figures: Figures
+    browser: Browser, server: Dashboard, name: str, content: bytes, figures: Figures
 ) -> None:
     context = await browser.new_context(viewport={"width": 1280, "height": 860})
     try:
         page = await context.new_page()
-        await page.goto(served.address, timeout=PATIENCE_MS)
+        await page.goto(server.address, timeout=PATIENCE_MS)
         await page.get_by_test_id("stPopoverButton").filter(has_text="Upload").click()
         files = [{"name": name, "mimeType": "application/octet-stream", "buffer": content}]
         await page.locator('input[type="file"]').set_input_files(files=files)  # type: ignore[arg-type]
@@ -233,26 +233,26 @@ def _packed() -> bytes:
     return content.getvalue()
 
 
-async def _watch(served: Dashboard, end: float, figures: Figures) -> None:
-    begun, told = time.monotonic(), 0
+async def _watch(server: Dashboard, end: float, figures: Figures) -> None:
+    start_time, report_count = time.monotonic(), 0
     while time.monotonic() < end:
-        sample = await asyncio.to_thread(_sample, served, (time.monotonic() - begun) / 60)
+        sample = await asyncio.to_thread(_sample, server, (time.monotonic() - start_time) / 60)
         figures.samples.append(sample)
-        print(json.dumps(sample), figures.errors[told:], file=sys.stderr, flush=True)
-        told = len(figures.errors)
+        print(json.dumps(sample), figures.errors[report_count:], file=sys.stderr, flush=True)
+        report_count = len(figures.errors)
         await asyncio.sleep(_SAMPLE_S)
 
 
 def _sample(served: Dashboard, minute: float) -> dict[str, float]:
     server = served.server
-    begun = time.monotonic()
-    answers = served.answers(60)
-    health_ms = (time.monotonic() - begun) * 1000
+    start_time = time.monotonic()
+    responses = served.answers(60)
+    health_ms = (time.monotonic() - start_time) * 1000
     children = [child for child in server.children(recursive=True) if _lives(child)]
     files = [served.temporary / path for path in served.left_behind]
     return {
         "minute": round(minute, 1),
-        "answers": answers,
+        "answers": responses,
         "health_ms": round(health_ms, 1),
         "rss_mb": round(server.memory_info().rss / 1e6, 1),
         "descriptors": server.num_fds(),
@@ -284,8 +284,8 @@ def _table(figures: Figures) -> str:
     names = ("rss_mb", "descriptors", "threads", "readers", "temporary_mb", "health_ms")
     step = max(len(figures.samples) // 13, 1)
     for sample in [*figures.samples[::step], figures.samples[-1]]:
-        shown = " | ".join(f"{sample[name]:g}" for name in names)
-        lines.append(f"| {sample['minute']:g} | {shown} |")
+        row_text = " | ".join(f"{sample[name]:g}" for name in names)
+        lines.append(f"| {sample['minute']:g} | {row_text} |")
     times = sorted(figures.times_ms) or [0.0]
     lines.append(
         f"\n{figures.visits} page visits, {sum(figures.uploads.values())} uploads, "

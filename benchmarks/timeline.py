@@ -52,10 +52,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=12)
     options = parser.parse_args()
     sample = ROOT / "sample_traces" / options.sample
-    what = f"{options.sample}, {options.trace}, 2 runs of {options.slices:,} GPU slices"
+    label = f"{options.sample}, {options.trace}, 2 runs of {options.slices:,} GPU slices"
     if "server" in options.parts:
         synthetic = options.trace == "synthetic"
-        show(f"{what}, on the server", on_the_server(sample, options.slices, synthetic))
+        show(f"{label}, on the server", on_the_server(sample, options.slices, synthetic))
     environment = {
         "TIMELINE_SAMPLE": str(sample),
         "TIMELINE_SLICES": str(options.slices),
@@ -70,12 +70,12 @@ def main() -> None:
                 executable_path=system_chromium(), args=["--no-sandbox", "--disable-gpu"]
             )
             rows = act(browser, server.address, server.pid, options.sample, options.repeats)
-            show(f"{what}, {part}", rows)
+            show(f"{label}, {part}", rows)
 
 
 def on_the_server(sample: Path, slices: int, synthetic: bool) -> list[Row]:
-    made = large_experiment(load_experiment(sample), slices, synthetic=synthetic)
-    eager, graph = made.runs[:2]
+    large = large_experiment(load_experiment(sample), slices, synthetic=synthetic)
+    eager, graph = large.runs[:2]
     rows = [
         _timed(f"lanes of {eager.name} (trace/lanes.py)", lambda: build_trace_lanes(_trace(eager))),
         _timed(f"{eager.name} made ready", lambda: build_run_timeline(eager)),
@@ -109,31 +109,31 @@ def _encoded(runs: list[ChosenRun], window: tuple[int, int] | None) -> bytes:
     return msgspec.json.encode(build_timeline_view(runs, window, 1200))
 
 
-def _timed(what: str, act: Callable[[], object], repeats: int = 10) -> Row:
+def _timed(label: str, act: Callable[[], object], repeats: int = 10) -> Row:
     times = []
     for _ in range(repeats):
-        begun = time.perf_counter()
+        start_time = time.perf_counter()
         act()
-        times.append((time.perf_counter() - begun) * 1000)
+        times.append((time.perf_counter() - start_time) * 1000)
     middle = sorted(times)[len(times) // 2]
-    return what, f"{middle:.1f} ms", f"{max(times):.1f} ms"
+    return label, f"{middle:.1f} ms", f"{max(times):.1f} ms"
 
 
 def in_browser(browser: Browser, address: str, _: int, sample: str, repeats: int) -> list[Row]:
     page = browser.new_page(viewport={"width": 1360, "height": 860})
-    here = f"{address}/timeline?experiment={sample}"
-    page.goto(here)
+    page_url = f"{address}/timeline?experiment={sample}"
+    page.goto(page_url)
     mark(page, "timeline:painted", 0)
     _complete(page)
     first = [_first_view(page, address) for _ in range(repeats)]
-    again = []
+    repeat_times = []
     for _ in range(repeats):
         _leave(page)
-        again.append(_enter(page))
+        repeat_times.append(_enter(page))
     rows = [
         row("another page -> first view of these runs, nothing known", [one[0] for one in first]),
         row("   ... to nodes and differences", [one[1] for one in first]),
-        row("another page -> timeline, seen before", again),
+        row("another page -> timeline, seen before", repeat_times),
     ]
     canvas = page.locator(".timeline canvas")
     rows += _moved(page, canvas, repeats)
@@ -160,43 +160,43 @@ def _leave(page: Page) -> None:
 
 def _enter(page: Page) -> float:
     link = page.get_by_role("link", name="Timeline", exact=True)
-    clicked = link.evaluate("l => { const now = performance.now(); l.click(); return now; }")
-    return mark(page, "timeline:painted", clicked) - clicked
+    click_ms = link.evaluate("l => { const now = performance.now(); l.click(); return now; }")
+    return mark(page, "timeline:painted", click_ms) - click_ms
 
 
 def _first_view(page: Page, address: str) -> tuple[float, float]:
     """ms to the first view of runs that nothing is known of, and to its nodes and differences."""
     _leave(page)
     page.request.get(f"{address}/forget")
-    painted = _enter(page)
-    begun = time.perf_counter()
+    paint_ms = _enter(page)
+    start_time = time.perf_counter()
     _complete(page)
-    return painted, painted + (time.perf_counter() - begun) * 1000
+    return paint_ms, paint_ms + (time.perf_counter() - start_time) * 1000
 
 
 def _moved(page: Page, canvas: Any, repeats: int) -> list[Row]:
-    refined, waited, deltas, drawing = [], [], [], []
+    refine_ms, wait_ms, deltas, drawing = [], [], [], []
     for turn in range(repeats):
-        place = {"x": 500 + 20 * turn, "y": 120}
-        canvas.hover(position={"x": place["x"], "y": place["y"]})
-        frames = canvas.evaluate(_WHEEL, {**place, "count": 40, "delta": 28 if turn % 2 else -28})
+        point = {"x": 500 + 20 * turn, "y": 120}
+        canvas.hover(position={"x": point["x"], "y": point["y"]})
+        frames = canvas.evaluate(_WHEEL, {**point, "count": 40, "delta": 28 if turn % 2 else -28})
         deltas += frames["deltas"]
         drawing += frames["drawing"]
-        waited.append(mark(page, "timeline:refined", frames["last"]) - frames["last"])
-        refined.append(float(canvas.get_attribute("data-refine-ms") or "nan"))
+        wait_ms.append(mark(page, "timeline:refined", frames["last"]) - frames["last"])
+        refine_ms.append(float(canvas.get_attribute("data-refine-ms") or "nan"))
         page.wait_for_timeout(150)
-    panned = []
+    pan_ms = []
     canvas.focus()
     for turn in range(repeats):
-        begun = page.evaluate("performance.now()")
+        start_time = page.evaluate("performance.now()")
         page.keyboard.press("d" if turn % 2 else "a")
-        mark(page, "timeline:refined", begun)
-        panned.append(float(canvas.get_attribute("data-refine-ms") or "nan"))
+        mark(page, "timeline:refined", start_time)
+        pan_ms.append(float(canvas.get_attribute("data-refine-ms") or "nan"))
         page.wait_for_timeout(250)
     return [
-        row("refine after a zoom, request -> drawn", refined),
-        row("refine after a zoom, last wheel event -> drawn (60 ms wait in it)", waited),
-        row("refine after a pan, request -> drawn", panned),
+        row("refine after a zoom, request -> drawn", refine_ms),
+        row("refine after a zoom, last wheel event -> drawn (60 ms wait in it)", wait_ms),
+        row("refine after a pan, request -> drawn", pan_ms),
         ("between two frames while zooming, p95 / longest", *_ms(deltas)),
         ("drawing one frame, p95 / longest", *_ms(drawing)),
     ]
@@ -214,16 +214,16 @@ def _cards(page: Page, canvas: Any, repeats: int) -> list[float]:
         " && s.start + s.dur < 1400000 && s.dur > 2000)"
     )
     times = []
-    for one in names[:repeats]:
+    for node_name in names[:repeats]:
         box = canvas.evaluate(
-            "({ __timeline: t }, s) => t.state.getSliceRect(t.viewport, s.run, s.token)", one
+            "({ __timeline: t }, s) => t.state.getSliceRect(t.viewport, s.run, s.token)", node_name
         )
         where = canvas.bounding_box()
-        begun = page.evaluate("performance.now()")
+        start_time = page.evaluate("performance.now()")
         page.mouse.click(
             where["x"] + box["x"] + box["width"] / 2, where["y"] + box["y"] + box["height"] / 2
         )
-        times.append(mark(page, "timeline:card", begun) - begun)
+        times.append(mark(page, "timeline:card", start_time) - start_time)
         page.wait_for_timeout(200)
     return times
 

@@ -35,16 +35,18 @@ def repeated(trace: Trace, times: int) -> Trace:
     period = trace.info.end_ns + 10_000
     marks = 1 + max(step.index for step in find_steps(trace))
     tables: dict[str, pl.DataFrame] = {name: getattr(trace, name) for name in _TABLES}
-    width = {one: _width(tables.values(), one) for one in _IDS}
-    made = {}
+    width = {id_name: _width(tables.values(), id_name) for id_name in _IDS}
+    copies = {}
     for name, table in tables.items():
         copy = pl.Series("copy", range(times), dtype=pl.Int64)
-        many = table.join(copy.to_frame(), how="cross", maintain_order="right_left")
+        all_rows = table.join(copy.to_frame(), how="cross", maintain_order="right_left")
         changed = [(pl.col("ts") + pl.col("copy") * period).alias("ts")]
         changed += [
-            (pl.col(one) + pl.col("copy").cast(table[one].dtype) * size).cast(table[one].dtype)
-            for one, size in width.items()
-            if one in table.columns
+            (pl.col(id_name) + pl.col("copy").cast(table[id_name].dtype) * size).cast(
+                table[id_name].dtype
+            )
+            for id_name, size in width.items()
+            if id_name in table.columns
         ]
         if name == "annotations":
             number = (
@@ -57,10 +59,12 @@ def repeated(trace: Trace, times: int) -> Trace:
                 .cast(table["name"].dtype)
                 .alias("name")
             )
-        made[name] = many.with_columns(changed).drop("copy")
+        copies[name] = all_rows.with_columns(changed).drop("copy")
     info = replace(trace.info, events=trace.info.events * times, end_ns=period * times)
     python = trace.python.clear()
-    return Trace(info, made["gpu"], made["runtime"], made["ops"], made["annotations"], python)
+    return Trace(
+        info, copies["gpu"], copies["runtime"], copies["ops"], copies["annotations"], python
+    )
 
 
 def _width(tables: Iterable[pl.DataFrame], name: str) -> int:

@@ -30,36 +30,36 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def large_experiment(recorded: Experiment, slices: int, *, synthetic: bool) -> Experiment:
-    """``recorded`` with traces of ``slices`` GPU slices for each run: its own, enlarged, or
+def large_experiment(source_experiment: Experiment, slices: int, *, synthetic: bool) -> Experiment:
+    """``source_experiment`` with traces of ``slices`` GPU slices per run: its own, enlarged, or
     synthetic ones. Its graphs and clean timings stay."""
     if not synthetic:
-        return enlarged(recorded, slices)
+        return enlarged(source_experiment, slices)
     runs = tuple(
-        replace(run, replay_trace=synthetic_trace(slices, graphed=run.mode.value == "graph"))
-        for run in recorded.runs
+        replace(run, replay_trace=synthetic_trace(slices, is_graphed=run.mode.value == "graph"))
+        for run in source_experiment.runs
         if run.replay_trace is not None
     )
-    return replace(recorded, runs=runs)
+    return replace(source_experiment, runs=runs)
 
 
-def synthetic_trace(slices: int, *, graphed: bool, steps: int = 40) -> tables.Trace:
+def synthetic_trace(slices: int, *, is_graphed: bool, steps: int = 40) -> tables.Trace:
     """``slices`` kernels on three streams in ``steps`` marked steps, from a fixed seed."""
     random = np.random.default_rng(20)
     names = [f"void {kind}_{width}<float>(int)" for kind in _KINDS for width in range(8)]
     dur = random.lognormal(8.2, 0.9, slices).astype(np.int64) + 700
     gap = random.integers(250, 900, slices)
-    if not graphed:
+    if not is_graphed:
         gap = random.lognormal(8.2, 1.0, slices).astype(np.int64) + 600
     start = 20_000 + np.cumsum(dur + gap) - dur
-    each = slices // steps
-    bounds = np.append(start[: each * steps : each] - 12_000, start[-1] + dur[-1] + 3_000)
+    per_step = slices // steps
+    bounds = np.append(start[: per_step * steps : per_step] - 12_000, start[-1] + dur[-1] + 3_000)
     correlation = np.arange(slices) + 1
     calls = np.maximum.accumulate(start - random.integers(4_000, 12_000, slices))
     call_dur = np.clip(np.diff(calls, append=calls[-1] + 5_000) - 50, 1, 3_200)
     call_name = "cudaLaunchKernel"
-    if graphed:
-        correlation = np.minimum(np.arange(slices) // each, steps - 1) + 1
+    if is_graphed:
+        correlation = np.minimum(np.arange(slices) // per_step, steps - 1) + 1
         calls, call_dur = bounds[:-1] + 3_000, np.full(steps, 9_000)
         call_name = "cudaGraphLaunch"
     gpu = {
@@ -112,10 +112,10 @@ def _table(columns: dict[str, str], values: dict[str, Any]) -> pl.DataFrame:
 def written(run: Run, folder: Path) -> Run:
     """``run`` with the trace that another process wrote for it; without one it has none."""
     trace = run.replay_trace
-    own = folder / run.name
-    if trace is None or not own.is_dir():
+    run_folder = folder / run.name
+    if trace is None or not run_folder.is_dir():
         return replace(run, replay_trace=None)
-    read = {name: pl.read_parquet(own / f"{name}.parquet").rechunk() for name in TABLES}
+    read = {name: pl.read_parquet(run_folder / f"{name}.parquet").rechunk() for name in TABLES}
     ends = read["annotations"]["ts"] + read["annotations"]["dur"]
     info = replace(trace.info, end_ns=int(ends.to_numpy().max()))
     return replace(run, replay_trace=dataclasses.replace(trace, info=info, offsets=None, **read))
@@ -125,12 +125,12 @@ def main() -> None:
     """Writes large traces of an experiment's runs: arguments are the experiment, the slices of each
     run, recorded or synthetic, and a folder."""
     sample, slices, kind, folder = sys.argv[1:]
-    recorded = load_experiment(Path(sample))
-    for run in large_experiment(recorded, int(slices), synthetic=kind == "synthetic").runs:
-        own = Path(folder) / run.name
-        own.mkdir(parents=True)
+    source_experiment = load_experiment(Path(sample))
+    for run in large_experiment(source_experiment, int(slices), synthetic=kind == "synthetic").runs:
+        run_folder = Path(folder) / run.name
+        run_folder.mkdir(parents=True)
         for name in TABLES:
-            getattr(run.replay_trace, name).write_parquet(own / f"{name}.parquet")
+            getattr(run.replay_trace, name).write_parquet(run_folder / f"{name}.parquet")
 
 
 if __name__ == "__main__":

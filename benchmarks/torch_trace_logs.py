@@ -51,7 +51,7 @@ def main() -> int:
     disagree = 0
     print("| log | compilations | FX graphs | breaks | recompiles | Inductor's graphs |")
     print("| --- | --- | --- | --- | --- | --- |")
-    for path in sorted(each for each in folder.rglob("*") if each.is_file()):
+    for path in sorted(log_path for log_path in folder.rglob("*") if log_path.is_file()):
         name = path.relative_to(folder).as_posix()
         try:
             row = detect_format(path)
@@ -59,7 +59,7 @@ def main() -> int:
             continue
         if row is None or row.kind is not SourceKind.TORCH_TRACE:
             continue
-        counted = count(path)
+        counts = count(path)
         try:
             read = imported(path)
         except InputError as error:
@@ -68,22 +68,29 @@ def main() -> int:
             continue
         cells = []
         for field in LogCounts.__annotations__:
-            both = getattr(counted, field), getattr(read, field)
-            disagree += both[0] != both[1]
-            cells.append(str(both[0]) if both[0] == both[1] else f"{both[0]}, read {both[1]}")
+            values = getattr(counts, field), getattr(read, field)
+            disagree += values[0] != values[1]
+            cells.append(
+                str(values[0]) if values[0] == values[1] else f"{values[0]}, read {values[1]}"
+            )
         print(f"| {name} | {' | '.join(cells)} |")
     return int(disagree > 0)
 
 
 def imported(path: Path) -> LogCounts:
     """What the importer reads."""
-    made = read_torch_trace(path, DEFAULT_LIMITS)
+    summary = read_torch_trace(path, DEFAULT_LIMITS)
     return LogCounts(
-        compilations=len(made.frames),
-        fx_graphs=sum(frame.code is not None for frame in made.frames),
-        breaks=len({(each.frame, each.lines[:1] or each.reason) for each in made.breaks}),
-        recompiles=len(made.recompiles),
-        inductor_graphs=len(made.graphs),
+        compilations=len(summary.frames),
+        fx_graphs=sum(frame.code is not None for frame in summary.frames),
+        breaks=len(
+            {
+                (frame_break.frame, frame_break.lines[:1] or frame_break.reason)
+                for frame_break in summary.breaks
+            }
+        ),
+        recompiles=len(summary.recompiles),
+        inductor_graphs=len(summary.graphs),
     )
 
 

@@ -27,22 +27,22 @@ HEAD = (
 )
 
 
-def line(run: Run, found: Agreement) -> str:
+def line(run: Run, agreement: Agreement) -> str:
     """The run's row of the table."""
-    sure = "; ".join(
+    scores_text = "; ".join(
         f"{confidence:.2f}: {agreeing / rows:.2%} of {rows:,}"
-        for confidence, (rows, agreeing) in sorted(found.by_confidence.items(), reverse=True)
+        for confidence, (rows, agreeing) in sorted(agreement.by_confidence.items(), reverse=True)
     )
-    misses = "; ".join(f"{count:,} {miss.value}" for miss, count in found.misses.items())
+    misses = "; ".join(f"{count:,} {miss.value}" for miss, count in agreement.misses.items())
     roots = sum(graph.parent is None for graph in run.graphs)
     cells = (
         f"`{run.manifest.workload.name}`",
         f"`{run.mode.value}`",
         f"{roots:,}",
-        "fork and join" if found.fork_join else "one line",
-        f"{found.rows:,}",
-        "–" if found.share is None else f"{found.share:.2%}",
-        sure,
+        "fork and join" if agreement.fork_join else "one line",
+        f"{agreement.rows:,}",
+        "–" if agreement.share is None else f"{agreement.share:.2%}",
+        scores_text,
         misses or "none",
     )
     return f"| {' | '.join(cells)} |"
@@ -51,16 +51,20 @@ def line(run: Run, found: Agreement) -> str:
 def main(folders: list[str]) -> int:
     """Prints the table; 1 when a run misses its goal without a cause."""
     print(HEAD)
-    short = False
-    for experiment in [one for folder in folders for one in find_experiments(Path(folder))]:
+    is_short = False
+    for experiment in [
+        experiment_folder
+        for folder in folders
+        for experiment_folder in find_experiments(Path(folder))
+    ]:
         for run in load_experiment(experiment).runs:
-            found = measure_agreement(run)
-            if found is None:
+            agreement = measure_agreement(run)
+            if agreement is None:
                 continue
-            print(line(run, found))
-            goal = GOAL_FORK_JOIN if found.fork_join else GOAL_LINE
-            short |= (found.share or 0.0) < goal and not found.misses
-    return int(short)
+            print(line(run, agreement))
+            goal = GOAL_FORK_JOIN if agreement.fork_join else GOAL_LINE
+            is_short |= (agreement.share or 0.0) < goal and not agreement.misses
+    return int(is_short)
 
 
 if __name__ == "__main__":

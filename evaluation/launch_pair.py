@@ -50,13 +50,13 @@ def main() -> None:
     print("| --- | ---: | ---: | ---: | --- |")
     with fresh:
         for graph in GRAPHS:
-            found = [
+            ratios = [
                 fresh.submit(
                     measured, graph, arguments.trials, arguments.library, number % 2
                 ).result()
                 for number in range(arguments.processes)
             ]
-            print(row(graph, found))
+            print(row(graph, ratios))
 
 
 def measured(graph: Topology, trials: int, library: str, first: int) -> dict[str, list[int]]:
@@ -67,13 +67,13 @@ def measured(graph: Topology, trials: int, library: str, first: int) -> dict[str
     bench: Any = LaunchBenchmark(graph.width)
     by_python = bench._launched_twice
     by_c = from_c(library, ctypes.CDLL("libcuda.so.1"), int(bench._streams[0]))
-    found: dict[str, list[int]] = {}
+    samples: dict[str, list[int]] = {}
     with disable_gc():
         for way in WAYS[first:] + WAYS[:first]:
             bench._launched_twice = by_python if way == "Python" else by_c
             rows = [bench.measure(graph) for _ in range(trials + 1)][1:]
-            found[way] = [row[LaunchMeasure.REPEAT_LAUNCH_CPU] for row in rows]
-    return found
+            samples[way] = [row[LaunchMeasure.REPEAT_LAUNCH_CPU] for row in rows]
+    return samples
 
 
 def from_c(library: str, cuda: Any, stream: int) -> Callable[[Any, dict[LaunchMeasure, int]], None]:
@@ -84,12 +84,12 @@ def from_c(library: str, cuda: Any, stream: int) -> Callable[[Any, dict[LaunchMe
     ]
     ns = (ctypes.c_int64 * len(MEASURES))()
 
-    def launched_twice(executable: Any, found: dict[LaunchMeasure, int]) -> None:
+    def launched_twice(executable: Any, samples: dict[LaunchMeasure, int]) -> None:
         handles = ctypes.c_void_p(int(executable)), ctypes.c_void_p(stream)
         status = pair(*functions, *handles, ns)
         if status != 0:
             raise RuntimeError(f"a launch or a wait returned CUresult {status}")
-        found.update(zip(MEASURES, ns, strict=True))
+        samples.update(zip(MEASURES, ns, strict=True))
 
     return launched_twice
 
@@ -100,10 +100,10 @@ def row(graph: Topology, found: list[dict[str, list[int]]]) -> str:
         [statistics.quantiles(process[way], n=4)[0] / 1e3 for process in found] for way in WAYS
     )
     differences = sorted(left - right for left, right in zip(python, c, strict=True))
-    each = " ".join(f"{value:+.2f}" for value in differences)
+    text = " ".join(f"{value:+.2f}" for value in differences)
     return (
         f"| {graph.width} x {graph.length} | {statistics.median(python):.2f} "
-        f"| {statistics.median(c):.2f} | {statistics.median(differences):+.2f} | {each} |"
+        f"| {statistics.median(c):.2f} | {statistics.median(differences):+.2f} | {text} |"
     )
 
 

@@ -69,41 +69,41 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=60)
     parser.add_argument("--patient")
     arguments = parser.parse_args()
-    ours: Series = defaultdict(list)
+    our_series: Series = defaultdict(list)
     theirs: Series = defaultdict(list)
     patient: Series = defaultdict(list)
     for _ in range(TURNS):
-        each = arguments.trials // TURNS
+        trials_per_turn = arguments.trials // TURNS
         for graph in GRAPHS:
-            run_sample(arguments.program, graph, each, theirs)
+            run_sample(arguments.program, graph, trials_per_turn, theirs)
             if arguments.patient:
-                run_sample(arguments.patient, graph, each, patient)
-            run_ours(graph, each, ours)
-    missed = 0
+                run_sample(arguments.patient, graph, trials_per_turn, patient)
+            run_ours(graph, trials_per_turn, our_series)
+    misses = 0
     for kind in COLUMNS:
         print(f"\n{kind.value}, median µs\n")
         print("| graph | C++ | spread | Python | spread | Python less C++ | Python / C++ | |")
         print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
         for graph in GRAPHS:
-            left, right = theirs[graph, kind], ours[graph, kind]
+            left, right = theirs[graph, kind], our_series[graph, kind]
             cpp, python = statistics.median(left), statistics.median(right)
             verdict = judge(kind, left, right)
-            missed += verdict.startswith("missed")
+            misses += verdict.startswith("missed")
             print(
                 f"| {graph.width} x {graph.length} | {cpp:.2f} | {quartiles(left)} | {python:.2f} "
                 f"| {quartiles(right)} | {python - cpp:+.2f} | {python / cpp:.2f} | {verdict} |"
             )
     if patient:
-        print_patient(patient, ours)
-    print(f"\n{missed} goals missed")
-    return int(missed > 0)
+        print_patient(patient, our_series)
+    print(f"\n{misses} goals missed")
+    return int(misses > 0)
 
 
 def judge(kind: LaunchMeasure, cpp: list[float], python: list[float]) -> str:
     """Whether the goal of this measure is met; empty for those without one."""
     if kind in GOAL_US:
-        apart = abs(statistics.median(python) - statistics.median(cpp))
-        return "met" if apart <= GOAL_US[kind] else "missed"
+        difference = abs(statistics.median(python) - statistics.median(cpp))
+        return "met" if difference <= GOAL_US[kind] else "missed"
     if kind not in WITHIN_RATIO:
         return ""
     groups = [(cpp, python)]
@@ -151,13 +151,13 @@ def quartiles(values: list[float]) -> str:
     return f"{low:.2f} to {high:.2f}"
 
 
-def run_ours(graph: Topology, trials: int, found: Series) -> None:
+def run_ours(graph: Topology, trials: int, samples: Series) -> None:
     """Adds the trials of one process of ours, in µs."""
-    measured = run_process((graph,), trials)
-    if measured is None:
+    measured_series = run_process((graph,), trials)
+    if measured_series is None:
         raise KeyboardInterrupt
-    for kind, values in measured.series[0].samples.items():
-        found[graph, kind] += [value / 1e3 for value in values]
+    for kind, values in measured_series.series[0].samples.items():
+        samples[graph, kind] += [value / 1e3 for value in values]
 
 
 def print_patient(patient: Series, ours: Series) -> None:
@@ -172,7 +172,7 @@ def print_patient(patient: Series, ours: Series) -> None:
             print(f"| {name} | {kind.value} | {cpp:.2f} | {python:.2f} | {python / cpp:.2f} |")
 
 
-def run_sample(program: str, graph: Topology, trials: int, found: Series) -> None:
+def run_sample(program: str, graph: Topology, trials: int, samples: Series) -> None:
     """Adds the trials of one run of the sample, in µs."""
     arguments = ["3", str(trials), str(graph.length), str(graph.width), "0"]
     output = subprocess.run(
@@ -183,7 +183,7 @@ def run_sample(program: str, graph: Topology, trials: int, found: Series) -> Non
     for row in rows:
         values = dict(zip(names, row.split(","), strict=False))
         for kind, name in COLUMNS.items():
-            found[graph, kind].append(float(values[name]))
+            samples[graph, kind].append(float(values[name]))
 
 
 if __name__ == "__main__":

@@ -22,9 +22,10 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Response, sync_playwright
+from playwright.sync_api import Error as PageError
 
 from graphviz_dash.ui.page.navigation import NAMES
-from tests.chromium import CHROMIUM_OPTIONS, system_chromium
+from tests.chromium import CHROMIUM_OPTIONS, PATIENCE_MS, system_chromium
 from tests.samples import SAMPLES
 
 WIDTHS: Final = (1280, 360, 800, 1440, 1920, 2560)
@@ -39,6 +40,8 @@ _IDLE: Final = '[data-testid="stApp"][data-test-script-state="notRunning"]'
 _MAIN: Final = '[data-testid="stMainBlockContainer"]'
 _SETTLE_MS: Final = 1_000
 _RESIZE_MS: Final = 180
+_THEME_MS: Final = 600
+"""Time to draw the page in the other theme."""
 _QUALITY: Final = 75
 """Quality of JPEG pictures, which Chromium writes several times faster than PNG."""
 _SMALLEST_TEXT: Final = 11
@@ -170,6 +173,14 @@ class Walk(Struct):
     pictures: str
     """Pictures to take: of the first screen, of the whole page too, or none."""
 
+    def visit_safely(self, name: str, experiment: str) -> Visit:
+        """Visit one page; a page that does not become ready is a fault."""
+        try:
+            return self.visit(name, experiment)
+        except PageError as error:
+            faults = {"load": [str(error).splitlines()[0]]}
+            return Visit(name, experiment, Amount(0, 0, 0.0), 0.0, "", faults, {}, is_empty=True)
+
     def visit(self, name: str, experiment: str) -> Visit:
         """Visit one page in each theme at each width."""
         page = self.context.new_page()
@@ -179,8 +190,8 @@ class Walk(Struct):
         _record_errors(page, load_faults)
         page.add_init_script(_SHIFTS + _DRAWN_TEXT)
         page.goto(f"{self.address}/{build_address(name, experiment)}")
-        page.locator(f"{_MAIN} h1, {_MAIN} canvas, {_MAIN} h2").first.wait_for(timeout=90_000)
-        page.locator(_IDLE).wait_for(timeout=90_000)
+        page.locator(f"{_MAIN} h1, {_MAIN} canvas, {_MAIN} h2").first.wait_for(timeout=PATIENCE_MS)
+        page.locator(_IDLE).wait_for(timeout=PATIENCE_MS)
         page.wait_for_timeout(_SETTLE_MS)
         shifts: list[tuple[float, str]] = page.evaluate("window.shifts")
         smallest = page.evaluate("window.smallestText")
@@ -192,11 +203,13 @@ class Walk(Struct):
         tables: dict[str, list[str]] = {}
         for number, theme in enumerate(self.themes):
             page.emulate_media(color_scheme=_get_scheme(theme))
+            if number:
+                page.wait_for_timeout(_THEME_MS)
             # Each theme begins at the width of the last one.
             for width in self.widths[:: -1 if number % 2 else 1]:
                 page.set_viewport_size({"width": width, "height": HEIGHT})
                 page.wait_for_timeout(_RESIZE_MS)
-                page.locator(_IDLE).wait_for(timeout=90_000)
+                page.locator(_IDLE).wait_for(timeout=PATIENCE_MS)
                 if problems := page.evaluate(_FAULTS):
                     faults[f"{theme} {width}"] = problems
                 if scrolling := page.evaluate(_SCROLLING_TABLES):
@@ -311,7 +324,9 @@ def main() -> int:
             )
             context = browser.new_context()
             # The process of the pages ends with its last tab.
-            context.new_page().goto(options.address)
+            keeper = context.new_page()
+            keeper.route("**/*", lambda route: route.fulfill(body=""))
+            keeper.goto(options.address)
             walk = Walk(
                 context,
                 options.address,
@@ -322,7 +337,7 @@ def main() -> int:
             )
             for name in options.pages:
                 for experiment in experiments[:1] if name in SHARED_PAGES else experiments:
-                    results.write(msgspec.json.encode(walk.visit(name, experiment)) + b"\n")
+                    results.write(msgspec.json.encode(walk.visit_safely(name, experiment)) + b"\n")
                     results.flush()
             browser.close()
     visits = read_visits(options.folder)

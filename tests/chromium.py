@@ -1,4 +1,4 @@
-"""Where the browser of the browser tests is; tests/chromium.sh installs one where none is."""
+"""Path of the browser for tests; tests/chromium.sh installs one if none exists."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHROMIUM_OPTIONS: Final = (
     # kept for the next page does.
     "--js-flags=--no-opt --no-maglev --no-flush-bytecode",
 )
-"""What a browser of tests is started with: a page takes two thirds of the CPU time."""
+"""Options that save CPU time: a page uses two thirds of it."""
 
 
 PATIENCE_MS: Final = 180_000

@@ -1,8 +1,7 @@
-"""Tests compiled once where several processes collect them at the same time.
+"""Tests compiled once, although several processes collect them at the same time.
 
-pytest writes each module of tests anew, so that its assertions tell their values, and keeps what
-it has compiled. That takes half of a collection, and in a fresh clone each process would do all of
-it at the same time as the others, in the same order.
+Pytest rewrites the assertions of each module and caches the result. This is half of a collection,
+and in a fresh clone all processes would compile all modules in the same order.
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ TESTS: Final = Path(__file__).parent
 
 
 def begin_with_own_part(environment: Mapping[str, str]) -> None:
-    """Imports all tests, in each process of pytest-xdist from another place on: what comes after
-    its own part the others have compiled by then."""
+    """Import all tests, in each process of pytest-xdist from another start on, so that the others
+    have compiled the rest by then.
+    """
     workers = int(environment.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers == 1:
         return

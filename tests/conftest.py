@@ -49,9 +49,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
-    """What is imported and collected stays: to look through it for cycles again and again while it
-    grows takes as long as to make it, and each process collects all tests. Nor do tests make many
-    cycles later."""
+    """Freeze imported and collected objects: the garbage collector scans them repeatedly otherwise,
+    and tests create few cycles.
+    """
     gc.disable()
     try:
         if session.config.args == session.config.getini("testpaths"):
@@ -70,14 +70,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LongestFi
 
 @pytest.fixture(scope="session", autouse=True)
 def _samples_are_read_and_compared_once() -> Iterator[None]:
-    """In each process: nobody changes them. What reads others reads them anew."""
+    """Cache samples in each process: nobody changes them.
+
+    Tests that read others load them again.
+    """
     with samples_once():
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_disk_is_waited_for() -> Iterator[None]:
-    """What tests write need not outlast the machine, and each bundle would wait a dozen times."""
+    """Skip fsync: files of tests need not survive a crash, and each bundle would wait a dozen
+    times.
+    """
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(os, "fsync", lambda _: None)
         yield
@@ -85,7 +90,7 @@ def _no_disk_is_waited_for() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def driver() -> Iterator[Playwright]:
-    """Playwright, once in a process: a second one beside it refuses to start."""
+    """Start Playwright once per process, which refuses a second instance."""
     with sync_playwright() as playwright:
         yield playwright
 

@@ -45,7 +45,7 @@ from graphviz_dash.model.timings import CleanTimings, GraphLifecycle, StepTiming
 from tests.trace_builder import AUTOGRAD_THREAD, MAIN_THREAD, GpuWork, TraceBuilder
 
 FORWARD_THREAD = 1
-"""What Kineto calls the main thread in "Fwd thread id": a number of its own, not the system's."""
+"""Number of the main thread in Kineto's "Fwd thread id", unrelated to system ids."""
 
 CLEAN_NS = {
     ExecutionMode.EAGER: (400_000, 350_000),
@@ -229,8 +229,9 @@ def chain(nodes: int) -> tuple[Work, ...]:
 
 
 def fork_join(branches: int = 3, length: int = 4) -> tuple[Work, ...]:
-    """One kernel, then ``branches`` lines of ``length`` kernels on streams of their own, then a
-    kernel that waits for all of them. Creation order goes branch by branch."""
+    """Build one kernel, ``branches`` lines of ``length`` kernels on separate streams, and a kernel
+    that waits for all of them. Nodes are created branch by branch.
+    """
     work = [Work("void fork(float*)", 2_000, "aten::add", "net.py:5")]
     ends = []
     for branch in range(branches):
@@ -308,7 +309,7 @@ def replay_trace(
 
 
 def gpu_starts(work: Sequence[Work], first: int) -> list[int]:
-    """When each node of a replay starts that begins at ``first``: after what it depends on."""
+    """Compute the start of each node in a replay from ``first``, after its dependencies."""
     starts: list[int] = []
     for index in range(len(work)):
         ends = [starts[i] + work[i].duration + NODE_GAP_NS for i in dependencies(work, index)]

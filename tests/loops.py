@@ -40,7 +40,7 @@ from tests.experiments import Work, captured_graph, manifest
 SIZES = (1, 2, 4, 8, 16, 32)
 LAUNCH_NS = 9_000
 EAGER_NS = 4_000_000
-"""What a fallback takes, and what the eager forward before a capture takes."""
+"""Duration of a fallback, and of the eager forward before a capture."""
 
 
 def replay_ns(size: int) -> int:
@@ -74,7 +74,7 @@ class Steps:
         self.now += took + between
 
     def columns(self) -> LoopSteps:
-        """The table; what was not given is None."""
+        """Return the table; missing values are None."""
         names = LoopSteps.__struct_fields__
         return LoopSteps(*(tuple(row.get(name) for row in self.rows) for name in names))
 
@@ -207,8 +207,7 @@ def make_segmented(
 
 
 def graph_cost(place: int, nodes: int, replays: int, gpu_ns: int, *, first: bool) -> GraphCost:
-    """What graph-``place`` costs: 10 us to instantiate and 3 kB for each node, and the pool grows
-    at the first."""
+    """Compute the cost of graph ``place``: 10 us and 3 kB per node; the pool grows at the first."""
     samples = len(range(2, replays + 1, SAMPLING_INTERVAL))
     return GraphCost(
         graph=f"graph-{place}",

@@ -47,7 +47,11 @@ FIRST: Final = (
         "app/compare/charts/test_comparison.py",
         "narrative/test_answer.py",
         "guidance/test_gaps.py",
+        "ui/views/test_pages.py",
+        "narrative/test_answer_properties.py",
     ),
+    ("app/hosting/test_streamlit_names.py",),
+    ("app/cli/test_working_folder.py",),
     ("ui/state/test_uploads.py",),
     ("collectors/program/test_recorder.py",),
     ("app/cli/test_serve.py",),
@@ -61,11 +65,13 @@ FIRST: Final = (
     ("ingest/kineto/test_workers.py",),
     ("ingest/formats/test_hostile_files.py",),
     ("test_walls.py", "test_layout.py"),  # both read all modules
-    ("app/hosting/test_streamlit_names.py",),
     ("ingest/test_cache.py",),
     ("analysis/replays/test_branches.py",),
     ("ingest/kineto/test_zstd.py",),
     ("test_faults.py",),
+    ("collectors/test_robust.py",),
+    ("app/test_tasks.py",),
+    ("importers/test_ended_by_signals.py",),
 )
 """Files below tests/ in the order of the time that they take, those in one row together; all
 others are short."""
@@ -90,7 +96,7 @@ def in_order(items: list[pytest.Item]) -> None:
 
 
 class LongestFirst(LoadFileScheduling):
-    """Gives out files as they were collected, those of a row of ``FIRST`` at once."""
+    """Schedules files in the order of collection, those in a row of ``FIRST`` together."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = file_of(nodeid)

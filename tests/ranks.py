@@ -35,10 +35,10 @@ STEP_NS = 400_000
 
 
 class Truth(Struct, frozen=True):
-    """``compute[rank][place]`` is the work before each collective of a step, ``idle`` likewise what
-    the GPU idles before that work. ``aside`` is how long other work runs on another stream from
-    each arrival on. ``clock[rank]`` is what the rank's clock shows beyond the true time, and
-    ``begin[rank]`` how much later than planned its CPU begins a step. All in ns.
+    """``compute[rank][place]`` is the work before each collective of a step, ``idle`` the GPU idle
+    time before that work. ``aside``: duration of work on another stream from each arrival on.
+    ``clock[rank]``: offset of the rank's clock. ``begin[rank]``: delay of the CPU at the start of a
+    step. All in ns.
     """
 
     compute: tuple[tuple[int, ...], ...]
@@ -52,7 +52,7 @@ class Truth(Struct, frozen=True):
 
     @property
     def ranks(self) -> int:
-        """How many ranks there are."""
+        """Number of ranks."""
         return len(self.compute)
 
     def schedule(self) -> list[list[list[tuple[int, int, int, int]]]]:
@@ -78,7 +78,7 @@ SLOW_RANK_1 = Truth(
 
 
 def work_of(truth: Truth) -> tuple[Work, ...]:
-    """The step as nodes: a product and a collective for each place, in modules of their own."""
+    """Return the step as nodes: a product and a collective per place, in separate modules."""
     items = []
     for place in range(len(truth.compute[0])):
         items.append(

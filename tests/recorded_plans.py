@@ -19,7 +19,7 @@ DATA: Final = Path(__file__).parents[1] / "evaluation" / "data" / "parallel"
 
 
 class Split(StrEnum):
-    """What part a step played while the model was made."""
+    """Role of a step while the model was built."""
 
     FITTED = "fitted"
     """The costs or shares were fitted with it."""
@@ -33,38 +33,38 @@ class Launch(Struct, frozen=True, array_like=True):
     """A node of an operator."""
 
     name: str
-    """The begin of the kernel's name; empty for what is no kernel."""
+    """Prefix of the kernel's name; empty if no kernel."""
     blocks: int
-    """Of the grid."""
+    """Number of blocks in the grid."""
     threads: int
-    """Of a block."""
+    """Threads per block."""
     registers: int
-    """Of a thread."""
+    """Registers per thread."""
     shared_bytes: int
-    """Of a block."""
+    """Shared memory per block."""
 
 
 class RecordedPlan(Struct, frozen=True):
     """A step that was planned and timed."""
 
     name: str
-    """What it is."""
+    """Name of the step."""
     split: Split
-    """What part it played."""
+    """Role of the step."""
     gpu: str
-    """What it ran on."""
+    """Name of the GPU."""
     multiprocessors: int
-    """Of that."""
+    """Multiprocessors of the GPU."""
     compute_capability: tuple[int, int]
-    """Of that."""
+    """Compute capability of the GPU."""
     plan: ParallelPlan
     """As it was collected, with what operators take and need."""
     nodes: tuple[tuple[Launch, ...], ...] | None
-    """By operator its nodes; None: not recorded, so that its largest kernel stands for all."""
+    """Nodes by operator; None if not recorded, so that its largest kernel represents all."""
     line_ns: int
     """The median replay of the line, after all."""
     measured_ns: int
-    """The median replay of the plan that was taken, captured anew, after all."""
+    """Median replay of the selected plan, captured again at the end."""
 
 
 def read_plan(path: Path) -> RecordedPlan:

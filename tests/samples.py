@@ -1,4 +1,4 @@
-"""The shipped samples as compared, each once in a process: nobody changes what is made of them."""
+"""The shipped samples as compared, cached in each process and never changed."""
 
 from __future__ import annotations
 

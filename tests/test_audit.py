@@ -1,4 +1,4 @@
-"""What ``make audit`` says of what pip-audit found."""
+"""Report the findings of pip-audit in ``make audit``."""
 
 from __future__ import annotations
 

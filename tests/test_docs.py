@@ -122,7 +122,7 @@ def shell_lines(page: Path) -> list[str]:
 
 
 class TestExamples:
-    """What a page tells a reader to type exists."""
+    """Instructions of a page name existing things."""
 
     TARGETS = frozenset(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.M))
 

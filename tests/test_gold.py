@@ -1,4 +1,4 @@
-"""Gold files fail when they should, and leave what was found beside them."""
+"""Fail on a difference from a gold file, and save the output next to it."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def documented(tree: ast.Module) -> Iterator[tuple[str, ast.ClassDef | Function]
 
 
 def test_no_circle_of_imports() -> None:
-    """What imports nothing that is left is taken away until nothing is left."""
+    """Removes modules without remaining imports until none is left."""
     left = dict(imports())
     while leaves := [module for module, own in left.items() if not own & left.keys()]:
         for module in leaves:

@@ -1,4 +1,4 @@
-"""What memory a process takes, as the system tells."""
+"""Read the memory of a process from the system."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def recipe(title: str) -> str:
 
 
 def follow(title: str, copy: Path) -> None:
-    """Does in ``copy`` what the blocks of a recipe say."""
+    """Run the blocks of a recipe in ``copy``."""
     blocks = list(BLOCK.finditer(recipe(title)))
     assert blocks
     for block in blocks:

@@ -16,7 +16,7 @@ from record_samples import README, parse_commands  # noqa: E402
 
 
 class Recorded(msgspec.Struct):
-    """What a manifest says of its command."""
+    """The command in a manifest."""
 
     command: list[str]
 

@@ -1,4 +1,4 @@
-"""What tests share of the samples is only what none of them has changed."""
+"""Share only unchanged data of the samples between tests."""
 
 from __future__ import annotations
 

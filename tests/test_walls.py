@@ -49,7 +49,7 @@ FORBIDDEN = {
     "features": {"graphviz_dash.app"},
     "app": set(),
 }
-"""For each package what importing all of it must not load, beside NEVER."""
+"""Modules that importing all of a package must not load, in addition to NEVER."""
 
 LOAD = """
 import importlib, json, sys
@@ -86,14 +86,13 @@ def modules_of(package: str) -> list[str]:
 
 
 def loaded_by(names: list[str], prelude: str = "") -> set[str]:
-    """What ``sys.modules`` holds after importing ``names`` in a fresh interpreter."""
+    """Return ``sys.modules`` after importing ``names`` in a fresh interpreter."""
     (loaded,) = loaded_in_turn([names], prelude)
     return loaded
 
 
 def loaded_in_turn(groups: list[list[str]], prelude: str = "") -> list[set[str]]:
-    """What ``sys.modules`` holds after each of the groups, which a fresh interpreter imports one
-    after another."""
+    """Return ``sys.modules`` after each group, imported in order in a fresh interpreter."""
     done = subprocess.run(
         [sys.executable, "-c", prelude + LOAD, json.dumps(groups)],
         cwd=ROOT,
@@ -108,7 +107,7 @@ def loaded_in_turn(groups: list[list[str]], prelude: str = "") -> list[set[str]]
 
 @cache
 def loaded_in_chain(chain: tuple[str, ...]) -> dict[str, set[str]]:
-    """For each package of a chain what is loaded when it and those before it are."""
+    """Return the loaded modules for each package of a chain, with all earlier ones imported."""
     groups = [modules_of(f"graphviz_dash.{package}") for package in chain]
     return dict(zip(chain, loaded_in_turn(groups), strict=True))
 
@@ -130,7 +129,7 @@ def third_party(found: set[str]) -> set[str]:
 
 
 def third_party_at_start() -> set[str]:
-    """What an interpreter has loaded before it imports anything (site customisation)."""
+    """Return the modules that an interpreter loads before any import (site customisation)."""
     done = subprocess.run(
         [sys.executable, "-c", "import sys; print(*sys.modules)"],
         capture_output=True,
@@ -238,7 +237,7 @@ GUESTS = "collectors.program.inject.sitecustomize"
 
 
 def test_no_error_is_swallowed_whole() -> None:
-    """A broad ``except`` hides defects; errors of users' input have a class of their own."""
+    """A broad ``except`` hides defects; errors in user input have a separate class."""
     broad = {name for name, tree in modules().items() if any(map(_swallows_all, ast.walk(tree)))}
     assert broad == {GUESTS}
 

@@ -105,7 +105,7 @@ class TraceBuilder:
 
     @property
     def count(self) -> int:
-        """How many entries traceEvents will have."""
+        """Return the number of entries in traceEvents."""
         return len(self.events)
 
     def op(

@@ -35,9 +35,9 @@ def _large(sample: Path) -> Experiment:
     is that of a dashboard."""
     recorded = _read(sample)
     maker = Path(__file__).parents[1] / "timeline_traces.py"
-    asked = [os.environ["TIMELINE_SLICES"], os.environ["TIMELINE_TRACE"]]
+    settings = [os.environ["TIMELINE_SLICES"], os.environ["TIMELINE_TRACE"]]
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, str(maker), str(sample), *asked, folder], check=True)
+        subprocess.run([sys.executable, str(maker), str(sample), *settings, folder], check=True)
         runs = [written(run, Path(folder)) for run in recorded.runs]
     return replace(recorded, runs=tuple(run for run in runs if run.replay_trace is not None))
 

@@ -89,24 +89,26 @@ class Promise:
 Told = ObservedStep | list[int]
 
 
-def promise(seen: Sequence[ObservedStep]) -> Promise | str:
+def promise(observations: Sequence[ObservedStep]) -> Promise | str:
     """What is promised by the processes that ran the step as written, or which causes without a
     saving there are."""
-    account = seen[0].compilation
-    told: list[dict[Place, float]] = []
-    named: dict[CompileRuleId, None] = {}
-    for each in seen:
+    account = observations[0].compilation
+    savings_by_process: list[dict[Place, float]] = []
+    rule_names: dict[CompileRuleId, None] = {}
+    for observation in observations:
         # Graphs from the first one's cache do not say why they are split: the account is its.
-        causes = find_compile_causes(account, each.time, each.step_ns) if account else ()
-        named.update((cause.rule, None) for cause in causes)
-        told.append({})
+        causes = (
+            find_compile_causes(account, observation.time, observation.step_ns) if account else ()
+        )
+        rule_names.update((cause.rule, None) for cause in causes)
+        savings_by_process.append({})
         for cause in causes:
             if not isinstance(cause.gain_ns, Missing):
-                told[-1].setdefault(Place(cause.rule, cause.lines[:1]), cause.gain_ns)
-    places = dict.fromkeys(place for causes_told in told for place in causes_told)
-    promises = [Promise(at, tuple(own.get(at, 0.0) for own in told)) for at in places]
-    first = max(promises, key=lambda each: each.ns, default=None)
-    return first or ", ".join(rule.value for rule in named) or "no cause"
+                savings_by_process[-1].setdefault(Place(cause.rule, cause.lines[:1]), cause.gain_ns)
+    places = dict.fromkeys(place for causes_told in savings_by_process for place in causes_told)
+    promises = [Promise(at, tuple(own.get(at, 0.0) for own in savings_by_process)) for at in places]
+    first = max(promises, key=lambda observation: observation.ns, default=None)
+    return first or ", ".join(rule.value for rule in rule_names) or "no cause"
 
 
 def as_written(
@@ -147,7 +149,9 @@ class Model:
     @property
     def processes(self) -> list[Apart[Told]]:
         """All of them, in the order in which they are timed."""
-        return [each for pair in zip(self.written, self.fixed, strict=True) for each in pair]
+        return [
+            run_pair for pair in zip(self.written, self.fixed, strict=True) for run_pair in pair
+        ]
 
     def start_others(self, processes: int) -> None:
         """Starts the other processes, unless one of the first two has failed to compile; what is
@@ -157,21 +161,21 @@ class Model:
             self._start_pair()
 
     def _start_pair(self) -> None:
-        written = partial(
+        written_start = partial(
             as_written,
             build=self._build,
             count=self._count,
             caches=self._caches / "written",
             number=len(self.written),
         )
-        fixed = partial(
+        fixed_start = partial(
             timed_alone,
             build=partial(self._build, True),
             count=self._count,
             caches=self._caches / "fixed",
         )
-        self.written.append(Apart(self.name, written))
-        self.fixed.append(Apart(self.name, fixed))
+        self.written.append(Apart(self.name, written_start))
+        self.fixed.append(Apart(self.name, fixed_start))
 
 
 @dataclass(frozen=True)
@@ -218,8 +222,8 @@ class Tried:
             cells += ["", ""]
         else:
             off = f"{self.off:+.0%}"
-            each = ", ".join(f"{ns / 1e3:.0f}" for ns in self.promise.each_ns)
-            cells += [f"{self.promise.ns / 1e3:.0f}", each]
+            times_text = ", ".join(f"{ns / 1e3:.0f}" for ns in self.promise.each_ns)
+            cells += [f"{self.promise.ns / 1e3:.0f}", times_text]
         cells += [f"{self.saved_ns / 1e3:.0f} ± {error / 1e3:.0f}", off]
         cells.append(f"{len(self.written_ns)}+{len(self.fixed_ns)}")
         return f"| {' | '.join(cells)} |"
@@ -229,42 +233,44 @@ def tried(model: Model) -> Tried | str:
     """Measures a model; why nothing could be measured, where it has failed."""
     medians: dict[Apart[Told], list[float]] = {process: [] for process in model.processes}
     for _ in range(_TURNS):
-        for process, own in medians.items():
+        for process, process_medians in medians.items():
             result = process.measured().result
             if isinstance(result, list):
-                own.append(statistics.median(result))
+                process_medians.append(statistics.median(result))
     for process in model.written:
         process.measured()
         process.ask()  # it reads its trace while the next is traced
     outcomes = [process.measured() for process in model.written]
-    seen = [each.result for each in outcomes if isinstance(each.result, ObservedStep)]
-    written, fixed = (
+    observed_results = [
+        outcome.result for outcome in outcomes if isinstance(outcome.result, ObservedStep)
+    ]
+    written_median, fixed_median = (
         tuple(min(medians[process]) for process in side if medians[process])
         for side in (model.written, model.fixed)
     )
-    if seen and written and fixed:
-        return Tried(model.name, promise(seen), written, fixed)
+    if observed_results and written_median and fixed_median:
+        return Tried(model.name, promise(observed_results), written_median, fixed_median)
     outcomes += [process.measured() for process in model.fixed]
-    return next((each.failure for each in outcomes if each.failure), "nothing was traced")
+    return next((outcome.failure for outcome in outcomes if outcome.failure), "nothing was traced")
 
 
-def report(models: Iterable[Model], kept_in: str | None = None) -> tuple[int, int]:
+def report(models: Iterable[Model], output_folder: str | None = None) -> tuple[int, int]:
     """Prints the lines of models, one measured after another; how many promises were kept, and of
     how many."""
-    kept = count = 0
+    kept_count = count = 0
     for model in models:
         result = tried(model)
         for process in model.processes:
             process.end()
         count += 1
-        kept += isinstance(result, Tried) and result.is_kept
-        failed = f"| {model.name} | failed: {result} | | | | | | | |"
-        line = result.line if isinstance(result, Tried) else failed
+        kept_count += isinstance(result, Tried) and result.is_kept
+        failure_line = f"| {model.name} | failed: {result} | | | | | | | |"
+        line = result.line if isinstance(result, Tried) else failure_line
         print(line, flush=True)
-        if kept_in is not None:
-            with Path(kept_in, "lines.md").open("a") as file:
+        if output_folder is not None:
+            with Path(output_folder, "lines.md").open("a") as file:
                 file.write(f"{line}\n")
-    return kept, count
+    return kept_count, count
 
 
 def print_head() -> None:
@@ -278,25 +284,25 @@ def print_head() -> None:
 
 def main() -> None:
     """Prints the table."""
-    chosen = arguments(__doc__, tuple(MODELS), steps=STEPS, processes=PROCESSES)
-    begun = time.monotonic()
-    kept = count = 0
+    options = arguments(__doc__, tuple(MODELS), steps=STEPS, processes=PROCESSES)
+    start_time = time.monotonic()
+    kept_count = count = 0
     with TemporaryDirectory() as caches:
         waiting = [
-            Model(name, MODELS[name], chosen.steps, Path(caches))
-            for name in chosen.models or MODELS
+            Model(name, MODELS[name], options.steps, Path(caches))
+            for name in options.models or MODELS
         ]
         print_head()
         while waiting:
-            together, waiting = waiting[:_AT_A_TIME], waiting[_AT_A_TIME:]
-            for model in together:
-                model.start_others(chosen.processes)
-            every = chain.from_iterable(model.processes for model in together)
-            wait_until_ready(every, chosen.seconds)
-            own, of = report(together, os.environ.get("COMPILE_BENCHMARK_FOLDER"))
-            kept, count = kept + own, count + of
-    print(f"{kept} of {count} within {_WITHIN:.0%}", flush=True)
-    print(f"in {time.monotonic() - begun:.0f} s", flush=True)
+            batch, waiting = waiting[:_AT_A_TIME], waiting[_AT_A_TIME:]
+            for model in batch:
+                model.start_others(options.processes)
+            all_processes = chain.from_iterable(model.processes for model in batch)
+            wait_until_ready(all_processes, options.seconds)
+            own, of = report(batch, os.environ.get("COMPILE_BENCHMARK_FOLDER"))
+            kept_count, count = kept_count + own, count + of
+    print(f"{kept_count} of {count} within {_WITHIN:.0%}", flush=True)
+    print(f"in {time.monotonic() - start_time:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -59,16 +59,16 @@ _TRIED: Final = 10
 
 def small() -> Step:
     """A few tiny layers: one short graph, in which every microsecond shows."""
-    own = nn.Sequential(*(nn.Linear(256, 256) for _ in range(4))).to(DEVICE)
-    return inference(own, random(16, 256))
+    model = nn.Sequential(*(nn.Linear(256, 256) for _ in range(4))).to(DEVICE)
+    return inference(model, random(16, 256))
 
 
 def broken() -> Step:
     """Four graphs with prints between them."""
-    own = nn.ModuleList(nn.Linear(256, 256) for _ in range(4)).to(DEVICE)
+    model = nn.ModuleList(nn.Linear(256, 256) for _ in range(4)).to(DEVICE)
 
     def forward(x: torch.Tensor) -> torch.Tensor:
-        for layer in own:
+        for layer in model:
             x = torch.relu(layer(x))
             print(end="")
         return x
@@ -78,13 +78,13 @@ def broken() -> Step:
 
 def training() -> Step:
     """ResNet-18 forward and backward, and an optimizer that is not compiled."""
-    own = vision("resnet18").train()
-    optimizer = torch.optim.SGD(own.parameters(), lr=1e-5)
-    compiled, x = graphed(own), random(8, 3, 96, 96)
+    model = vision("resnet18").train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-5)
+    compiled_model, x = graphed(model), random(8, 3, 96, 96)
 
     def step() -> object:
         torch.compiler.cudagraph_mark_step_begin()
-        loss = compiled(x).square().mean()
+        loss = compiled_model(x).square().mean()
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -125,8 +125,8 @@ def recorded(name: str, count: int) -> Iterator[Took | None]:
             step = compiled(name)
             digest = result_of(step)
             yield None
-            took = settled_median(step, count)
-        yield Took(took, settled_median(step, count), digest)
+            median_ns = settled_median(step, count)
+        yield Took(median_ns, settled_median(step, count), digest)
 
 
 def unrecorded(name: str, count: int) -> Iterator[Took | None]:
@@ -134,8 +134,8 @@ def unrecorded(name: str, count: int) -> Iterator[Took | None]:
     step = compiled(name)
     digest = result_of(step)
     yield None
-    took = settled_median(step, count)
-    yield Took(took, settled_median(step, count), digest)
+    median_ns = settled_median(step, count)
+    yield Took(median_ns, settled_median(step, count), digest)
 
 
 def compiled(name: str) -> Step:
@@ -196,13 +196,17 @@ def row(group: Group) -> str:
     if failure is not None:
         return f"| {group[0].name} | failed: {failure} | | | | | |"
     results = [each.result for each in outcomes if each.result is not None]
-    never, told = results[::2], results[1::2]
-    cost, drift = (statistics.median(each.change for each in own) for own in (told, never))
+    never, recorded_results = results[::2], results[1::2]
+    cost, drift = (
+        statistics.median(each.change for each in own) for own in (recorded_results, never)
+    )
     cost -= drift
-    error = math.hypot(*(error_of_median([each.change for each in own]) for own in (told, never)))
+    error = math.hypot(
+        *(error_of_median([each.change for each in own]) for own in (recorded_results, never))
+    )
     then, first = (
         statistics.median(times) / 1e3
-        for times in ([t.then_ns for t in told], [t.first_ns for t in told])
+        for times in ([t.then_ns for t in recorded_results], [t.first_ns for t in recorded_results])
     )
     equal = "equal" if len({each.result for each in results}) == 1 else "DIFFERENT"
     if equal != "equal" and len({each.result for each in never}) > 1:
@@ -223,9 +227,9 @@ def report(groups: Sequence[Group]) -> None:
 
 def main() -> None:
     """Prints the table."""
-    chosen = arguments(__doc__, tuple(STEPS), processes=PROCESSES, steps=COUNT)
-    groups = started(chosen.models or tuple(STEPS), chosen.processes, chosen.steps)
-    wait_until_ready(chain.from_iterable(groups), chosen.seconds)
+    options = arguments(__doc__, tuple(STEPS), processes=PROCESSES, steps=COUNT)
+    groups = started(options.models or tuple(STEPS), options.processes, options.steps)
+    wait_until_ready(chain.from_iterable(groups), options.seconds)
     report(groups)
 
 

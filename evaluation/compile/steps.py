@@ -93,11 +93,11 @@ def random(*sizes: int) -> torch.Tensor:
 
 def inference(function: Callable[..., Any], *inputs: Any) -> Step:
     """A step that calls ``function``, compiled, without gradients."""
-    compiled = graphed(function)
+    compiled_function = graphed(function)
 
     def step() -> object:
         with torch.no_grad():
-            return compiled(*inputs)
+            return compiled_function(*inputs)
 
     return step
 
@@ -106,10 +106,10 @@ def timed(step: Step, count: int) -> list[int]:
     """Times of synchronised steps, in ns."""
     times = []
     for _ in range(count):
-        begun = time.perf_counter_ns()
+        start_time = time.perf_counter_ns()
         result = step()
         torch.cuda.synchronize()
-        times.append(time.perf_counter_ns() - begun)
+        times.append(time.perf_counter_ns() - start_time)
         del result
     return times
 
@@ -118,8 +118,8 @@ def settled_times(step: Step, count: int) -> list[int]:
     """Times of ``count`` synchronised steps, in ns, behind some that wake GPU and CPU: a process
     that has waited for its turn is slow at first."""
     with quiet_cores():
-        until = time.monotonic() + SETTLE_S
-        while time.monotonic() < until:
+        deadline = time.monotonic() + SETTLE_S
+        while time.monotonic() < deadline:
             timed(step, 1)
         return timed(step, count)
 
@@ -154,12 +154,12 @@ def error_of_median(values: Sequence[float]) -> float:
 def folder_of(name: str) -> Iterator[Path]:
     """A folder for the trace of a model, which is kept in ``COMPILE_BENCHMARK_FOLDER`` if that is
     set."""
-    kept = os.environ.get("COMPILE_BENCHMARK_FOLDER")
-    if kept is None:
+    output_folder = os.environ.get("COMPILE_BENCHMARK_FOLDER")
+    if output_folder is None:
         with tempfile.TemporaryDirectory() as folder:
             yield Path(folder)
     else:
-        path = Path(kept, name)
+        path = Path(output_folder, name)
         path.mkdir(parents=True, exist_ok=True)
         yield path
 
@@ -182,10 +182,10 @@ def observed(
         yield None
         account.read_trees(lambda _: None)
         for _ in range(turns or 1):
-            own = settled_times(step, count)
-            medians.append(statistics.median(own))
+            plain_times = settled_times(step, count)
+            medians.append(statistics.median(plain_times))
             if turns:
-                yield own
+                yield plain_times
         compilation = account.get_result()
     path = folder / "trace.json.gz"
     with quiet_cores():
@@ -211,10 +211,10 @@ class Apart(Generic[Result]):
     def __init__(self, name: str, measure: Callable[[str], Iterator[Result | None]]) -> None:
         forks = multiprocessing.get_context("fork")
         self.name = name
-        self._mine, its = forks.Pipe()
-        self._process = forks.Process(target=_answer, args=(its, measure, name), daemon=True)
+        self._mine, child_end = forks.Pipe()
+        self._process = forks.Process(target=_answer, args=(child_end, measure, name), daemon=True)
         self._process.start()
-        its.close()
+        child_end.close()
         self._failure: str | None = None
         self._ready = False
         self._is_asked = False
@@ -266,9 +266,9 @@ class Apart(Generic[Result]):
 
 def wait_until_ready(processes: Iterable[Apart[Any]], seconds: float) -> None:
     """Waits until all are ready; after ``seconds`` those that are late are ended."""
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     for process in processes:
-        process.is_ready(max(0.0, until - time.monotonic()))
+        process.is_ready(max(0.0, deadline - time.monotonic()))
 
 
 def _answer(connection: Connection, measure: Callable[[str], Iterator[object]], name: str) -> None:
@@ -283,17 +283,21 @@ def _answer(connection: Connection, measure: Callable[[str], Iterator[object]], 
 
 def _told(error: Exception) -> str:
     """An error in a line: what it says first, and the innermost line of a benchmark."""
-    said = " ".join(str(error).split())[:400]
+    message = " ".join(str(error).split())[:400]
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if "evaluation" in f.filename and f.filename != __file__]
-    where = f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
-    return f"{type(error).__name__}{where}: {said}"
+    frames_of_ours = [f for f in frames if "evaluation" in f.filename and f.filename != __file__]
+    location_text = (
+        f" at {Path(frames_of_ours[-1].filename).name}:{frames_of_ours[-1].lineno}"
+        if frames_of_ours
+        else ""
+    )
+    return f"{type(error).__name__}{location_text}: {message}"
 
 
-def arguments(about: str, names: Collection[str], **numbers: int) -> argparse.Namespace:
+def arguments(description: str, names: Collection[str], **numbers: int) -> argparse.Namespace:
     """Parse the command line: ``names`` of models, ``numbers`` with their defaults, and the limit
     for compiling."""
-    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("models", nargs="*", choices=[[], *names])
     for name, default in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=default)

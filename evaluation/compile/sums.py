@@ -37,8 +37,8 @@ Measured = tuple[float, StepTime | Missing]
 def measured(name: str, count: int) -> Iterator[Measured | None]:
     """The step without a profiler, in ns, and where the time of the traced ones goes."""
     with folder_of(name) as folder:
-        seen = yield from observed(MODELS[name], count, folder)
-    yield seen.step_ns, seen.time
+        observation = yield from observed(MODELS[name], count, folder)
+    yield observation.step_ns, observation.time
 
 
 def row(outcome: Outcome[Measured]) -> tuple[str, bool]:
@@ -74,20 +74,20 @@ def report(processes: Sequence[Apart[Measured]]) -> None:
     parts = " | ".join(part.value for part in StepPart)
     print(f"| model | step, µs | graphs | {parts} | idle in the step / traced | sum off |")
     print("| --- " * (len(StepPart) + 5) + "|", flush=True)
-    within = 0
+    within_count = 0
     for process in processes:
-        line, is_within = row(process.measured())
+        line, row_within = row(process.measured())
         process.end()
-        within += is_within
+        within_count += row_within
         print(line, flush=True)
-    print(f"{within} of {len(processes)} within {WITHIN:.0%}", flush=True)
+    print(f"{within_count} of {len(processes)} within {WITHIN:.0%}", flush=True)
 
 
 def main() -> None:
     """Prints the table."""
-    chosen = arguments(__doc__, tuple(MODELS), steps=STEPS)
-    processes = started(chosen.models or tuple(MODELS), chosen.steps)
-    wait_until_ready(processes, chosen.seconds)
+    options = arguments(__doc__, tuple(MODELS), steps=STEPS)
+    processes = started(options.models or tuple(MODELS), options.steps)
+    wait_until_ready(processes, options.seconds)
     report(processes)
 
 

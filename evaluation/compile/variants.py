@@ -17,12 +17,12 @@ from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import Compilation
 
 
-def _made(name: str, fixed: bool) -> tuple[object, Compilation]:
+def _made(name: str, is_fixed: bool) -> tuple[object, Compilation]:
     """The results of two steps, and the account of their compilation."""
     torch._dynamo.reset()
     torch.manual_seed(0)
     with record_compilation() as account:
-        step = MODELS[name](fixed)
+        step = MODELS[name](is_fixed)
         results = step(), step()
         return results, account.get_result()
 
@@ -40,9 +40,9 @@ def main() -> None:
         except AssertionError as error:
             equal = " ".join(str(error).split())[:120]
         causes = find_compile_causes(made, untold, untold)
-        told = (causes[0].rule.value, causes[0].lines[0].text) if causes else ("", "")
+        cause_text = (causes[0].rule.value, causes[0].lines[0].text) if causes else ("", "")
         counts = (str(len(each.frames)) for each in (made, whole))
-        print(f"| {' | '.join((name, equal, *counts, *told))} |", flush=True)
+        print(f"| {' | '.join((name, equal, *counts, *cause_text))} |", flush=True)
         for cause in causes[1:]:
             print(f"  {cause.rule.value} {cause.lines[0].text if cause.lines else ''}")
 

@@ -59,21 +59,23 @@ def _recorded(python: str, folder: Path) -> dict[str, Any]:
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "LD_LIBRARY_PATH": str(libraries),
     }
-    told = folder / "facts.json"
-    done = subprocess.run(
-        [python, str(_PROGRAM), str(told)],
+    facts_path = folder / "facts.json"
+    process = subprocess.run(
+        [python, str(_PROGRAM), str(facts_path)],
         env=environment,
         capture_output=True,
         text=True,
         timeout=_SECONDS,
         check=False,
     )
-    if not told.exists():
-        return {"torch": python, "failed": (done.stderr.strip().splitlines() or ["?"])[-1]}
-    facts: dict[str, Any] = json.loads(told.read_text())
+    if not facts_path.exists():
+        return {"torch": python, "failed": (process.stderr.strip().splitlines() or ["?"])[-1]}
+    facts: dict[str, Any] = json.loads(facts_path.read_text())
     logs = sorted(folder.glob("dedicated_log_torch_trace*"))
-    same = [count(log) == imported(log) for log in logs]
-    facts["log of TORCH_TRACE, counted twice"] = "equal" if same and all(same) else "differs"
+    are_equal = [count(log) == imported(log) for log in logs]
+    facts["log of TORCH_TRACE, counted twice"] = (
+        "equal" if are_equal and all(are_equal) else "differs"
+    )
     return facts
 
 

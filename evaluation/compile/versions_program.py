@@ -70,16 +70,16 @@ def call(function: Callable[..., torch.Tensor], *inputs: object) -> torch.Tensor
 
 def run() -> list[torch.Tensor]:
     """All of it; the results."""
-    ones = torch.ones(8)
+    tensor = torch.ones(8)
     results = []
     for function in (broken, reading, disabled):
-        results.append(call(torch.compile(function, backend="eager"), ones))
-    say = torch.compile(worded, backend="eager", dynamic=False)
-    results += [call(say, ones, "x" * length) for length in range(6)]
+        results.append(call(torch.compile(function, backend="eager"), tensor))
+    compiled_text = torch.compile(worded, backend="eager", dynamic=False)
+    results += [call(compiled_text, tensor, "x" * length) for length in range(6)]
     size = torch.compile(sized, backend="eager")
     results += [call(size, torch.ones(length)) for length in (8, 9, 10)]
     write = torch.compile(written, mode="reduce-overhead")
-    results += [call(write, ones, torch.ones(8)) for _ in range(2)]
+    results += [call(write, tensor, torch.ones(8)) for _ in range(2)]
     return results
 
 
@@ -94,37 +94,43 @@ def has_line(lines: tuple[UserLine, ...], mark: str) -> bool:
     return bool(lines) and (lines[0].file, lines[0].line) == (HERE, line_of(mark))
 
 
-def facts_of(made: Compilation | None, guard: Guard, equal: bool) -> dict[str, Any]:
+def facts_of(compilation: Compilation | None, guard: Guard, equal: bool) -> dict[str, Any]:
     """What was told, by the names of the table's rows."""
     facts: dict[str, Any] = {"torch": torch.__version__.partition("+")[0]}
-    if made is None:
+    if compilation is None:
         return facts | {"recorded": "nothing"}
-    frames = made.frames
+    frames = compilation.frames
     breaks = {
-        mark: any(has_line(each.lines, f"break: {mark}") for each in made.breaks)
+        mark: any(has_line(each.lines, f"break: {mark}") for each in compilation.breaks)
         for mark in ("print", "branch", "item", "disable")
     }
-    again = made.recompiles
+    recompiles = compilation.recompiles
     facts["results equal"] = _mark(equal)
     facts["errors of ours"] = guard.errors
     facts["compilations"] = len(frames)
     facts["with their line"] = _share(frame.location is not None for frame in frames)
-    whole = [frame for frame in frames if not frame.is_continuation]
-    facts["with the line of their call"] = _share(has_line(each.callers, "call") for each in whole)
+    full_frames = [frame for frame in frames if not frame.is_continuation]
+    facts["with the line of their call"] = _share(
+        has_line(each.callers, "call") for each in full_frames
+    )
     facts["with their FX graph"] = _share(frame.code is not None for frame in frames)
     facts["with guards counted"] = _share(frame.guards is not None for frame in frames)
     facts["with guards timed"] = _share(frame.guard_ns is not None for frame in frames)
     facts["with their compile time"] = _share(frame.compile_ns is not None for frame in frames)
     facts["breaks at the right line, of 4"] = sum(breaks.values())
-    facts["breaks with hints"] = sum(bool(each.hints) for each in made.breaks)
-    facts["recompiles"] = len(again)
-    facts["with the guard"] = _share(bool(each.guards) for each in again if not each.limit_reached)
-    facts["with the line of the guard"] = _share(bool(each.lines) for each in again)
-    facts["limit told"] = _mark(any(each.limit_reached for each in again))
-    facts["Inductor's graphs with their key"] = len(made.graphs)
-    written_at = [find_first_write(frame) for frame in frames if frame.function == written.__name__]
+    facts["breaks with hints"] = sum(bool(each.hints) for each in compilation.breaks)
+    facts["recompiles"] = len(recompiles)
+    facts["with the guard"] = _share(
+        bool(each.guards) for each in recompiles if not each.limit_reached
+    )
+    facts["with the line of the guard"] = _share(bool(each.lines) for each in recompiles)
+    facts["limit told"] = _mark(any(each.limit_reached for each in recompiles))
+    facts["Inductor's graphs with their key"] = len(compilation.graphs)
+    write_lines = [
+        find_first_write(frame) for frame in frames if frame.function == written.__name__
+    ]
     facts["written input at its line"] = _mark(
-        any(line is not None and has_line((line,), "skip") for line in written_at)
+        any(line is not None and has_line((line,), "skip") for line in write_lines)
     )
     return facts | _of_sources()
 
@@ -134,8 +140,8 @@ def _mark(value: bool) -> str:
 
 
 def _share(values: Any) -> str:
-    told = list(values)
-    return f"{sum(told)} of {len(told)}"
+    items = list(values)
+    return f"{sum(items)} of {len(items)}"
 
 
 def _of_sources() -> dict[str, Any]:
@@ -148,7 +154,7 @@ def _of_sources() -> dict[str, Any]:
             names.add(node.target.id)
         elif isinstance(node, ast.FunctionDef):
             names.add(node.name)
-    wanted = {
+    requested_ids = {
         "functions and nodes": (
             "ids_to_funcs roots get_roots id_to_mode warmed_up_functions wrapped_function children "
             "static_input_idxs mutated_input_idxs non_static_input_idx cudagraph_managed_idxs "
@@ -159,7 +165,7 @@ def _of_sources() -> dict[str, Any]:
         "pending backwards": "warned_functions",
     }
     facts = {}
-    for what, attributes in wanted.items():
+    for what, attributes in requested_ids.items():
         missing = [name for name in attributes.split() if name not in names]
         facts[f"trees: {what}"] = f"without {', '.join(missing)}" if missing else "yes"
     everything = "".join(
@@ -194,9 +200,9 @@ def main() -> None:
     guard = Guard()
     account = CompileRecorder(guard)
     account.start()
-    watched = run()
+    recording_facts = run()
     account.stop()
-    equal = all(torch.equal(a, b) for a, b in zip(plain, watched, strict=True))
+    equal = all(torch.equal(a, b) for a, b in zip(plain, recording_facts, strict=True))
     Path(sys.argv[1]).write_text(json.dumps(facts_of(account.get_result(), guard, equal)))
 
 

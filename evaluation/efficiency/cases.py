@@ -94,11 +94,13 @@ def build_projections(*, joint: bool = False) -> Step:
     @torch.no_grad()
     def step() -> torch.Tensor:
         state = batch
-        for place in range(8):
+        for position in range(8):
             if joint:
-                query, key, value = layers[place](state).chunk(3, -1)
+                query, key, value = layers[position](state).chunk(3, -1)
             else:
-                query, key, value = (layer(state) for layer in layers[3 * place : 3 * place + 3])
+                query, key, value = (
+                    layer(state) for layer in layers[3 * position : 3 * position + 3]
+                )
             state = query * torch.sigmoid(key) + value
         return state
 

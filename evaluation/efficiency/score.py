@@ -193,8 +193,8 @@ def match_kernels(
     items: Sequence[WorkItem], rows: Sequence[Mapping[str, str]]
 ) -> dict[int, Mapping[str, str]]:
     """Match kernels of a trace with rows of counters by name, in order."""
-    places = [place for place, item in enumerate(items) if item.kind is NodeKind.KERNEL]
-    names = [_shorten(items[place].name) for place in places]
+    places = [position for position, item in enumerate(items) if item.kind is NodeKind.KERNEL]
+    names = [_shorten(items[position].name) for position in places]
     matcher = difflib.SequenceMatcher(
         None, names, [_shorten(row["Kernel Name"]) for row in rows], autojunk=False
     )

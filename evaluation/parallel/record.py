@@ -59,8 +59,8 @@ def _nodes(graph: ParallelGraph) -> tuple[tuple[Launch, ...], ...] | None:
     if sum(operator.nodes for operator in operators) != len(nodes):
         return None
     return tuple(
-        tuple(_launch(node) for node in nodes[own.start : own.stop])
-        for own in compute_node_ranges(operators)
+        tuple(_launch(node) for node in nodes[node_range.start : node_range.stop])
+        for node_range in compute_node_ranges(operators)
     )
 
 
@@ -75,8 +75,8 @@ def _launch(node: GraphNode) -> Launch:
 
 def main() -> None:
     """Record the named workloads, or all; report those that cannot be planned."""
-    out, *names = sys.argv[1:]
-    Path(out).mkdir(parents=True, exist_ok=True)
+    output_path, *names = sys.argv[1:]
+    Path(output_path).mkdir(parents=True, exist_ok=True)
     for name in names or SUITE:
         try:
             plan = record_step(SUITE[name])
@@ -86,7 +86,7 @@ def main() -> None:
         gain = plan.line_ns / plan.measured_ns
         print(f"{name}: {gain:.2f}x on {plan.plan.selected_streams} streams", flush=True)
         content = gzip.compress(msgspec.json.encode(plan), 9, mtime=0)
-        (Path(out) / f"{name}.json.gz").write_bytes(content)
+        (Path(output_path) / f"{name}.json.gz").write_bytes(content)
         gc.collect()
         torch.cuda.empty_cache()
 

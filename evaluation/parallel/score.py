@@ -61,8 +61,8 @@ def score(recorded: RecordedPlan) -> Score:
     fixed_ns = plan.serial.predicted_ns - predict_replay_ns(
         operations, [0] * len(operations), MEASURED_COSTS
     )
-    chosen = select_attempt(plan)
-    then_ns = None if chosen is None else chosen.predicted_ns
+    attempt = select_attempt(plan)
+    then_ns = None if attempt is None else attempt.predicted_ns
     return Score(recorded, then_ns, fixed_ns + (recorded.line_ns - fixed_ns) * part)
 
 
@@ -72,32 +72,36 @@ HEADINGS: Final = ("step", "nodes", "streams", "line", "collected", "predicted",
 def lines(scores: list[Score]) -> Iterator[str]:
     """The table, and what it comes to; times in µs."""
     for split in Split:
-        own = [each for each in scores if each.recorded.split is split]
-        if not own:
+        split_scores = [row_score for row_score in scores if row_score.recorded.split is split]
+        if not split_scores:
             continue
         yield f"| {split.value}: " + " | ".join(HEADINGS) + " |"
         yield "| --- |" + " ---: |" * (len(HEADINGS) - 1)
-        for each in own:
-            recorded = each.recorded
+        for row_score in split_scores:
+            recorded = row_score.recorded
             is_parallel = recorded.plan.selected_streams > 1
-            now = (each.then_ns, each.now_ns) if is_parallel else (None, None)
+            now = (row_score.then_ns, row_score.now_ns) if is_parallel else (None, None)
             times = (recorded.line_ns, *now, recorded.measured_ns)
-            known = "" if recorded.nodes is not None else " (*)"
+            note = "" if recorded.nodes is not None else " (*)"
             nodes = sum(operator.nodes for operator in recorded.plan.operators)
-            cells = [f"{recorded.name}{known}", f"{nodes}", f"{recorded.plan.selected_streams}"]
+            cells = [f"{recorded.name}{note}", f"{nodes}", f"{recorded.plan.selected_streams}"]
             cells += ["–" if time is None else f"{time / 1e3:,.0f}" for time in times] + [
-                f"{each.error:+.1%}" if recorded.plan.selected_streams > 1 else "the line"
+                f"{row_score.error:+.1%}" if recorded.plan.selected_streams > 1 else "the line"
             ]
             yield "| " + " | ".join(cells) + " |"
-        errors = [abs(each.error) for each in own if each.recorded.plan.selected_streams > 1]
-        within = sum(error <= GOAL_MOST for error in errors)
+        errors = [
+            abs(row_score.error)
+            for row_score in split_scores
+            if row_score.recorded.plan.selected_streams > 1
+        ]
+        within_goal = sum(error <= GOAL_MOST for error in errors)
         yield ""
         yield (
             f"{split.value}: median {statistics.median(errors):.1%} (goal {GOAL_MEDIAN:.0%}), "
-            f"{within} of {len(errors)} within {GOAL_MOST:.0%}, worst {max(errors):.1%}"
+            f"{within_goal} of {len(errors)} within {GOAL_MOST:.0%}, worst {max(errors):.1%}"
         )
         yield ""
-    if any(each.recorded.nodes is None for each in scores):
+    if any(row_score.recorded.nodes is None for row_score in scores):
         yield "(*) its kernels were not recorded: the largest of an operator stands for all of it."
 
 

@@ -34,30 +34,34 @@ _AT_ONCE: Final = 0.001
 
 def least_ns(step: EagerStep) -> int:
     """What the work of ``step`` takes at least, by its intervals."""
-    alone = step.exclusive_duration - step.overlapped
+    exclusive_ns = step.exclusive_duration - step.overlapped
     begin, end = step.begin, step.begin + step.duration
     order = np.argsort(begin, kind="stable")
     reach = np.maximum.accumulate(end[order])
     union = int(np.diff(np.concatenate(([int(begin.min())], np.maximum(reach, 0)))).sum())
     gaps = int(np.maximum(begin[order][1:] - reach[:-1], 0).sum())
     work = int(step.duration.sum())
-    at_once = work - (union - gaps)
-    return int(alone.sum()) if at_once <= _AT_ONCE * work else measure_longest_stream(step)
+    concurrent_ns = work - (union - gaps)
+    return (
+        int(exclusive_ns.sum())
+        if concurrent_ns <= _AT_ONCE * work
+        else measure_longest_stream(step)
+    )
 
 
-def row(source: str, prediction: Prediction, least: int, most: float) -> str:
+def row(source: str, prediction: Prediction, min_ns: int, max_ns: float) -> str:
     """One trace."""
     step = prediction.step
     speedup = prediction.speedup
     gain = "" if isinstance(speedup, Missing) else format_ratio(speedup.value)
-    kept = prediction.idle.remaining
+    kept_idle = prediction.idle.remaining
     return (
         f"| `{source}` | {step.method.value} | {len(step)} | {step.stream_count} | "
         f"{format_ns(round(prediction.eager_ns))} | {format_ns(step.busy_ns)} | "
-        f"{format_ns(least)} | {format_ns(round(prediction.replay.total_ns))} | "
+        f"{format_ns(min_ns)} | {format_ns(round(prediction.replay.total_ns))} | "
         f"{format_percent(prediction.idle.remaining_share)} | "
-        f"{kept[0].cause.value if kept else ''} | "
-        f"{prediction.recommendation.value} | {gain} | {format_ratio(most)} |"
+        f"{kept_idle[0].cause.value if kept_idle else ''} | "
+        f"{prediction.recommendation.value} | {gain} | {format_ratio(max_ns)} |"
     )
 
 
@@ -65,7 +69,7 @@ def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    below = above = 0
+    below_count = above_count = 0
     print(
         "| trace | steps | work | streams | eager step | GPU busy | at least | predicted graph | "
         "idle that remains | mostly | verdict | speedup | its gaps allow |"
@@ -81,15 +85,15 @@ def main() -> int:
         if isinstance(prediction, Missing):
             print(f"{path.name}: {prediction.reason}", file=sys.stderr)
             continue
-        least = least_ns(prediction.step)
-        most = compute_gap_bound(trace, prediction.step)
+        min_ns = least_ns(prediction.step)
+        max_ns = compute_gap_bound(trace, prediction.step)
         speedup = prediction.speedup
-        below += prediction.replay.total_ns < least
-        above += not isinstance(speedup, Missing) and speedup.value > AT_MOST * most
-        print(row(path.name, prediction, least, most), flush=True)
-    print(f"{below} predictions are below what the GPU must do", file=sys.stderr)
-    print(f"{above} predictions are above what the gaps allow", file=sys.stderr)
-    return int(below + above > 0)
+        below_count += prediction.replay.total_ns < min_ns
+        above_count += not isinstance(speedup, Missing) and speedup.value > AT_MOST * max_ns
+        print(row(path.name, prediction, min_ns, max_ns), flush=True)
+    print(f"{below_count} predictions are below what the GPU must do", file=sys.stderr)
+    print(f"{above_count} predictions are above what the gaps allow", file=sys.stderr)
+    return int(below_count + above_count > 0)
 
 
 if __name__ == "__main__":

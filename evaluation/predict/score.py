@@ -104,31 +104,31 @@ class Scored:
 
 def calibration() -> Calibration:
     """What is shipped."""
-    recorded = list(read(DATA / "calibration"))
-    return calibrate(recorded, _source(recorded), [*checked()])
+    workloads = list(read(DATA / "calibration"))
+    return calibrate(workloads, _source(workloads), [*checked()])
 
 
-def together(shipped: Calibration) -> str:
+def together(default: Calibration) -> str:
     """What the shipped way gives for all recorded workloads that are no programs of calibration,
     beside terms from all of them, each workload predicted from the others."""
     programs = list(read(DATA / "calibration"))
-    held_out = [*checked(), *read(DATA / "unseen")]
-    names = {workload.name for workload in held_out}
-    everything = [*programs, *held_out]
-    refitted = calibrate(everything, _source(programs))
-    samples = [sample for sample in refitted.samples if sample.name in names]
-    before = [predict_times(workload, shipped)[0] for workload in held_out]
+    held_workloads = [*checked(), *read(DATA / "unseen")]
+    names = {workload.name for workload in held_workloads}
+    everything = [*programs, *held_workloads]
+    refit = calibrate(everything, _source(programs))
+    samples = [sample for sample in refit.samples if sample.name in names]
+    before = [predict_times(workload, default)[0] for workload in held_workloads]
     parted = [
         msgspec.structs.replace(
             sample, predicted_ns=ns, sources=compute_error_sources(workload.step, ns)
         )
-        for sample, workload, ns in zip(samples, held_out, before, strict=True)
+        for sample, workload, ns in zip(samples, held_workloads, before, strict=True)
     ]
     worse = sum(
         _off(sample) > _off(shipped_sample) + _NOTICED
         for sample, shipped_sample in zip(samples, parted, strict=True)
     )
-    weights = shipped.errors.weights
+    weights = default.errors.weights
     return (
         f"Terms as shipped: {_each_from_the_others(parted, weights)}\n"
         f"Terms from all others: {_each_from_the_others(samples, weights)} {worse} predictions are "
@@ -184,30 +184,30 @@ def read(folder: Path, names: Sequence[str] = ()) -> Iterator[RecordedWorkload]:
         yield workload
 
 
-def scored(recorded: RecordedWorkload, shipped: Calibration) -> Scored:
+def scored(workload: RecordedWorkload, default: Calibration) -> Scored:
     """The prediction of a checked workload, its interval from the errors of the others."""
-    sample = next(check for check in shipped.holdout_samples if check.name == recorded.name)
-    weights = shipped.errors.weights
+    sample = next(check for check in default.holdout_samples if check.name == workload.name)
+    weights = default.errors.weights
     others = [
         (compute_error_scale(check.sources, weights), compute_sample_errors(check))
-        for check in shipped.holdout_samples
+        for check in default.holdout_samples
         if check is not sample
     ]
     scale = compute_error_scale(sample.sources, weights)
     half, interval_half = (
-        scale * compute_conformal_quantile([errors[which] / other for other, errors in others])
-        for which in range(2)
+        scale * compute_conformal_quantile([errors[offset] / other for other, errors in others])
+        for offset in range(2)
     )
-    predicted, interval = sample.predicted_ns, sample.predicted_interval_ns
-    return Scored(recorded, predicted, interval, half, interval_half)
+    prediction_ns, interval = sample.predicted_ns, sample.predicted_interval_ns
+    return Scored(workload, prediction_ns, interval, half, interval_half)
 
 
-def scored_unseen(recorded: RecordedWorkload, shipped: Calibration, *, other_gpu: bool) -> Scored:
+def scored_unseen(workload: RecordedWorkload, default: Calibration, *, other_gpu: bool) -> Scored:
     """The prediction of a workload that had no part in terms or widths, as ``predict`` makes it;
     ``other_gpu``: it was recorded on another than the calibration."""
-    predicted, interval = predict_times(recorded, shipped)
-    halves = compute_half_widths(recorded.step, predicted, shipped.errors, other_gpu=other_gpu)
-    return Scored(recorded, predicted, interval, *halves)
+    prediction_ns, interval = predict_times(workload, default)
+    halves = compute_half_widths(workload.step, prediction_ns, default.errors, other_gpu=other_gpu)
+    return Scored(workload, prediction_ns, interval, *halves)
 
 
 def table(rows: Sequence[Scored]) -> Iterator[str]:
@@ -231,41 +231,41 @@ def table(rows: Sequence[Scored]) -> Iterator[str]:
 def summary(rows: Sequence[Scored]) -> str:
     """Errors and coverage in a sentence."""
     off = np.abs([row.off for row in rows])
-    between = np.abs([row.interval_off for row in rows])
+    interval_errors = np.abs([row.interval_off for row in rows])
     inside, inside_between = np.sum([row.inside for row in rows], axis=0)
     return (
         f"{len(rows)} workloads: median error {np.median(off):.1%}, worst {off.max():.1%}; back to "
-        f"back {np.median(between):.1%} and {between.max():.1%}. Inside their intervals: {inside} "
-        f"step times, {inside_between} back to back; median half width "
+        f"back {np.median(interval_errors):.1%} and {interval_errors.max():.1%}. Inside their "
+        f"intervals: {inside} step times, {inside_between} back to back; median half width "
         f"{np.median([row.half for row in rows]):.1%}."
     )
 
 
-def lines(shipped: Calibration) -> Iterator[str]:
+def lines(default: Calibration) -> Iterator[str]:
     """All that is printed."""
-    every: list[Scored] = []
+    all_scores: list[Scored] = []
     for title, workloads in (
         ("Test workloads", read(DATA / "test")),
         ("Shipped experiments", read(SAMPLES, ONE_GRAPH)),
     ):
-        rows = [scored(workload, shipped) for workload in workloads]
-        every += rows
+        rows = [scored(workload, default) for workload in workloads]
+        all_scores += rows
         yield from _section(title, rows)
-    inside = sum(row.inside[0] for row in every)
-    width = np.median([row.half for row in every])
+    inside = sum(row.inside[0] for row in all_scores)
+    width = np.median([row.half for row in all_scores])
     yield (
-        f"All {len(every)} together: {inside} ({inside / len(every):.1%}) lie inside their "
-        f"intervals, median half width {width:.1%}."
+        f"All {len(all_scores)} together: {inside} ({inside / len(all_scores):.1%}) lie inside "
+        f"their intervals, median half width {width:.1%}."
     )
     yield ""
     for folder, title in _UNSEEN.items():
         if (DATA / folder).exists():
             unseen = [
-                scored_unseen(workload, shipped, other_gpu=folder == _OTHER_GPU)
+                scored_unseen(workload, default, other_gpu=folder == _OTHER_GPU)
                 for workload in read(DATA / folder)
             ]
             yield from _section(title, unseen)
-    left = [abs(sample.predicted_ns / sample.step_ns - 1) for sample in shipped.samples]
+    left = [abs(sample.predicted_ns / sample.step_ns - 1) for sample in default.samples]
     yield (
         f"The {len(left)} workloads of calibration, each predicted from the others: median error "
         f"{np.median(left):.1%}, nine of ten at most {np.quantile(left, 0.9):.1%}, worst "
@@ -289,11 +289,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calibration", type=Path, help="write what is shipped to this file")
     parser.add_argument("--together", action="store_true", help="try terms from all workloads")
-    given = parser.parse_args()
-    if given.together:
+    options = parser.parse_args()
+    if options.together:
         print(together(load_shipped_calibration()))
-    elif given.calibration:
-        write_calibration(given.calibration, calibration())
+    elif options.calibration:
+        write_calibration(options.calibration, calibration())
     else:
         print("\n".join(lines(load_shipped_calibration())))
 

@@ -46,49 +46,49 @@ CALLS: Final = re.compile(
 """Calls that stay: what launches, copies, allocates, waits or lets a stream wait."""
 
 
-def trim(trace: dict[str, Any], most: int) -> dict[str, Any]:
-    """The trace of the first ``most`` marked steps."""
+def trim(trace: dict[str, Any], max_steps: int) -> dict[str, Any]:
+    """The trace of the first ``max_steps`` marked steps."""
     events = trace["traceEvents"]
     marks = sorted(
-        (one["ts"], one["ts"] + one["dur"])
-        for one in events
-        if one.get("cat") == "user_annotation" and one["name"].startswith(STEP)
-    )[:most]
+        (event["ts"], event["ts"] + event["dur"])
+        for event in events
+        if event.get("cat") == "user_annotation" and event["name"].startswith(STEP)
+    )[:max_steps]
     begin, end = marks[0][0], marks[-1][1]
     calls = {
-        one["args"]["correlation"]
-        for one in events
-        if one.get("cat") in ("cuda_runtime", "cuda_driver") and begin <= one["ts"] < end
+        event["args"]["correlation"]
+        for event in events
+        if event.get("cat") in ("cuda_runtime", "cuda_driver") and begin <= event["ts"] < end
     }
     waits = [
-        (one["tid"], one["ts"])
-        for one in events
-        if one.get("cat") == "cuda_runtime" and "StreamWaitEvent" in one["name"]
+        (event["tid"], event["ts"])
+        for event in events
+        if event.get("cat") == "cuda_runtime" and "StreamWaitEvent" in event["name"]
     ]
 
     def waited_in(op: dict[str, Any]) -> bool:
         stop = op["ts"] + op["dur"]
         return any(tid == op["tid"] and op["ts"] <= at < stop for tid, at in waits)
 
-    kept = []
-    for one in events:
-        category = one.get("cat")
-        if category not in KEPT or one.get("ph") != "X":
+    kept_events = []
+    for event in events:
+        category = event.get("cat")
+        if category not in KEPT or event.get("ph") != "X":
             continue
-        if category in ("cuda_runtime", "cuda_driver") and not CALLS.search(one["name"]):
+        if category in ("cuda_runtime", "cuda_driver") and not CALLS.search(event["name"]):
             continue
-        if category == "cpu_op" and not (waits and waited_in(one)):
+        if category == "cpu_op" and not (waits and waited_in(event)):
             continue
-        arguments = one.get("args", {})
+        arguments = event.get("args", {})
         on_gpu = category in ("kernel", "gpu_memcpy", "gpu_memset")
-        inside = arguments.get("correlation") in calls if on_gpu else begin <= one["ts"] < end
+        inside = arguments.get("correlation") in calls if on_gpu else begin <= event["ts"] < end
         if inside:
-            wanted = {key: arguments[key] for key in KEPT[category] if key in arguments}
-            kept.append({**one, "args": wanted})
-    return {**trace, "traceEvents": kept}
+            kept_fields = {key: arguments[key] for key in KEPT[category] if key in arguments}
+            kept_events.append({**event, "args": kept_fields})
+    return {**trace, "traceEvents": kept_events}
 
 
-def copy_run(source: Path, target: Path, most: int) -> None:
+def copy_run(source: Path, target: Path, max_steps: int) -> None:
     """The bundle of ``source`` at ``target``, its trace trimmed."""
     manifest = msgspec.json.decode((source / "manifest.json").read_bytes(), type=Manifest)
     with BundleWriter(target) as writer:
@@ -98,13 +98,13 @@ def copy_run(source: Path, target: Path, most: int) -> None:
                 writer.add(parts.CLEAN, timings)
             if entry.role is FileRole.REPLAY_TRACE:
                 with gzip.open(source / entry.path) as file:
-                    trace = trim(json.load(file), most)
+                    trace = trim(json.load(file), max_steps)
                 text = json.dumps(trace, separators=(",", ":")).encode()
-                packed = target.parent / f"{target.name}.json.gz"
-                packed.write_bytes(gzip.compress(text, 9, mtime=0))
-                writer.add_trace(entry.role, packed)
+                packed_path = target.parent / f"{target.name}.json.gz"
+                packed_path.write_bytes(gzip.compress(text, 9, mtime=0))
+                writer.add_trace(entry.role, packed_path)
         info = msgspec.structs.replace(
-            manifest.workload, traced_iterations=min(most, manifest.workload.traced_iterations)
+            manifest.workload, traced_iterations=min(max_steps, manifest.workload.traced_iterations)
         )
         writer.commit(msgspec.structs.replace(manifest, workload=info))
 
@@ -114,15 +114,15 @@ def main() -> None:
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
     parser.add_argument("--steps", type=int, default=3)
-    given = parser.parse_args()
-    shutil.rmtree(given.target, ignore_errors=True)
+    options = parser.parse_args()
+    shutil.rmtree(options.target, ignore_errors=True)
     with ProcessPoolExecutor() as pool:
         waiting = []
-        for manifest in sorted(given.source.glob("*/*/manifest.json")):
-            place = manifest.parent.relative_to(given.source)
-            (given.target / place.parent).mkdir(parents=True, exist_ok=True)
-            target = given.target / place
-            waiting.append(pool.submit(copy_run, manifest.parent, target, given.steps))
+        for manifest in sorted(options.source.glob("*/*/manifest.json")):
+            location = manifest.parent.relative_to(options.source)
+            (options.target / location.parent).mkdir(parents=True, exist_ok=True)
+            target = options.target / location
+            waiting.append(pool.submit(copy_run, manifest.parent, target, options.steps))
         for one in waiting:
             one.result()
 

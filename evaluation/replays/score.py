@@ -102,7 +102,7 @@ def _check(name: str, step: Any, operator: str, cause: str, module: str) -> dict
     from collectors.replays.check import check_step
     from graphviz_dash.analysis.replay_check import diagnose_replays
 
-    began = time.monotonic()
+    start_time = time.monotonic()
     result: dict[str, Any] = {"name": name, "truth": [operator, cause, module]}
     try:
         check = check_step(step)
@@ -116,7 +116,7 @@ def _check(name: str, step: Any, operator: str, cause: str, module: str) -> dict
             "nodes": 0,
             "exact": False,
             "right_cause": False,
-            "seconds": time.monotonic() - began,
+            "seconds": time.monotonic() - start_time,
         }
     wrong = diagnosis.wrong[0] if diagnosis.wrong else None
     answer = [
@@ -152,7 +152,7 @@ def _check(name: str, step: Any, operator: str, cause: str, module: str) -> dict
         "gaps": [f"{item.subject}: {item.reason}" for item in check.gaps],
         "exact": (answer[0], answer[2]) == (operator, module),
         "right_cause": answer[1] == cause,
-        "seconds": time.monotonic() - began,
+        "seconds": time.monotonic() - start_time,
     }
 
 
@@ -213,9 +213,9 @@ def score_stops(path: Path, seconds: float, parallel: int, blocks: str) -> None:
                 results.append(_read_stop(*item))
                 path.write_text(json.dumps(results, indent=1))
         time.sleep(0.2)
-    for case, process, folder, began in running:
+    for case, process, folder, start_time in running:
         process.kill()
-        results.append(_read_stop(case, process, folder, began) | {"timeout": True})
+        results.append(_read_stop(case, process, folder, start_time) | {"timeout": True})
     path.write_text(json.dumps(results, indent=1))
     exact = sum(result["exact"] for result in results)
     click.echo(
@@ -377,7 +377,7 @@ _MAIN: Final = (
 
 
 def _read_stop(
-    case: tuple[str, str, str, int], process: Any, folder: Path, began: float
+    case: tuple[str, str, str, int], process: Any, folder: Path, start_time: float
 ) -> dict[str, Any]:
     from graphviz_dash.analysis.replay_check import diagnose_replays
     from graphviz_dash.bundle.read import read_bundle
@@ -388,7 +388,7 @@ def _read_stop(
         "name": kind,
         "blocks": size,
         "code": process.poll(),
-        "seconds": time.monotonic() - began,
+        "seconds": time.monotonic() - start_time,
         "exact": False,
         "right_cause": False,
         "log": log[-1500:],
@@ -410,7 +410,7 @@ def _read_stop(
         ]
         nodes = [memory.node for memory in memories]
         names = [f"{node.index} {node.name} {node.op}" for node in suspects]
-        places = [node.location.text for node in nodes if node and node.location]
+        node_locations = [node.location.text for node in nodes if node and node.location]
         result["answer"] = {
             "causes": causes,
             "suspects": names,
@@ -428,7 +428,7 @@ def _read_stop(
         if part:
             result["exact"] = len(names) == 1 and part in names[0]
         else:
-            result["exact"] = len(places) == 1 and "stopping.py" in places[0]
+            result["exact"] = len(node_locations) == 1 and "stopping.py" in node_locations[0]
     click.echo(
         f"{'RIGHT' if result['exact'] and result['right_cause'] else 'WRONG'} {kind} {size}, exit "
         f"{result['code']}: {result.get('answer')}, {result['seconds']:.0f} s"

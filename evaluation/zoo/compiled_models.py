@@ -28,8 +28,8 @@ def vision(name: str) -> nn.Module:
     """A model of torchvision with random weights."""
     import torchvision
 
-    made: nn.Module = getattr(torchvision.models, name)(weights=None)
-    return made.to(DEVICE)
+    vision_model: nn.Module = getattr(torchvision.models, name)(weights=None)
+    return vision_model.to(DEVICE)
 
 
 @model
@@ -69,22 +69,22 @@ def generating(cache: Callable[[Any], Any], **options: Any) -> Step:
         vocab_size=1000,
         max_position_embeddings=512,
     )
-    own = LlamaForCausalLM(config).to(DEVICE).eval()
-    own.forward = graphed(own.forward, **options)
+    model = LlamaForCausalLM(config).to(DEVICE).eval()
+    model.forward = graphed(model.forward, **options)
     prompt = torch.randint(0, 1000, (1, 8), device=DEVICE)
     mask = torch.ones_like(prompt)
-    kept = cache(config)
+    model_cache = cache(config)
 
     def step() -> object:
         # The caches of all tokens of a step are outputs of graphs: they live until the next one.
         torch.compiler.cudagraph_mark_step_begin()
         with torch.no_grad():
-            if kept is not None:
-                kept.reset()
-            return own.generate(
+            if model_cache is not None:
+                model_cache.reset()
+            return model.generate(
                 prompt,
                 attention_mask=mask,
-                past_key_values=kept,
+                past_key_values=model_cache,
                 max_new_tokens=_TOKENS,
                 min_new_tokens=_TOKENS,
                 do_sample=False,
@@ -106,10 +106,10 @@ def generate_with_a_static_cache() -> Step:
 
     def cache(config: Any) -> StaticCache:
         # Made here, it stays where it is; made in the compiled forward, it is an output of a graph.
-        made = StaticCache(config=config, max_cache_len=64)
+        static_cache = StaticCache(config=config, max_cache_len=64)
         heads, size = config.num_key_value_heads, config.head_dim
-        made.early_initialization(1, heads, size, torch.float32, torch.device(DEVICE))
-        return made
+        static_cache.early_initialization(1, heads, size, torch.float32, torch.device(DEVICE))
+        return static_cache
 
     return generating(cache)
 
@@ -137,16 +137,16 @@ def graph_convolution() -> Step:
 
 def training(is_compiled: bool) -> Step:
     """A step of ResNet-18 with Adam, whose own step is compiled or not."""
-    own = vision("resnet18").train()
-    optimizer = torch.optim.Adam(own.parameters(), lr=1e-4, capturable=DEVICE == "cuda")
-    compiled, update = graphed(own), optimizer.step
+    model = vision("resnet18").train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, capturable=DEVICE == "cuda")
+    compiled_model, update = graphed(model), optimizer.step
     if is_compiled:
         update = graphed(optimizer.step)
     x, goal = random(8, 3, 96, 96), torch.randint(0, 1000, (8,), device=DEVICE)
 
     def step() -> None:
         torch.compiler.cudagraph_mark_step_begin()
-        nn.functional.cross_entropy(compiled(x), goal).backward()
+        nn.functional.cross_entropy(compiled_model(x), goal).backward()
         update()
         # Gradients are outputs of the backward's graph: the next step's are others.
         optimizer.zero_grad()
@@ -171,8 +171,8 @@ def gpt2_that_prints() -> Step:
     own = GPT2Model(GPT2Config(n_embd=256, n_layer=4, n_head=4)).to(DEVICE).eval()
 
     def forward(tokens: torch.Tensor) -> torch.Tensor:
-        hidden: torch.Tensor = own(tokens).last_hidden_state
+        hidden_states: torch.Tensor = own(tokens).last_hidden_state
         print(end="")
-        return hidden @ own.wte.weight.T
+        return hidden_states @ own.wte.weight.T
 
     return inference(forward, torch.randint(0, 50_000, (1, 64), device=DEVICE))

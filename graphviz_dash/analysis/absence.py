@@ -71,12 +71,12 @@ def explain_other_program(baseline: Run) -> Missing:
 def _find_reason(run: Run, fact: Fact, subject: str) -> str:
     if fact in _CAPTURE_FACTS and not run.mode.captures_graphs:
         return f"mode {run.mode.value} captures no graph"
-    failed = _describe_failure(run, fact)
-    if failed is not None:
-        return failed
-    recorded = find_recorded_reason(run, fact, subject)
-    if recorded is not None:
-        return recorded
+    failure_reason = _describe_failure(run, fact)
+    if failure_reason is not None:
+        return failure_reason
+    recorded_reason = find_recorded_reason(run, fact, subject)
+    if recorded_reason is not None:
+        return recorded_reason
     source = _get_source_pass(run, fact)
     if source is not None:
         source_reason = _describe_failure(run, source) or find_recorded_reason(run, source)

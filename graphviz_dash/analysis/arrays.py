@@ -56,17 +56,17 @@ def find_first_positions(ids: Ints, requested: Ints) -> Ints:
         return positions[np.clip(requested, low - 1, span - 1) - (low - 1)]
     valid = np.flatnonzero(ids >= 0)
     order = valid[np.argsort(ids[valid], kind="stable")]
-    ordered = ids[order]
-    at = np.minimum(np.searchsorted(ordered, requested, "left"), len(ordered) - 1)
-    return np.where((ordered[at] == requested) & (requested >= 0), order[at], -1)
+    sorted_ids = ids[order]
+    at = np.minimum(np.searchsorted(sorted_ids, requested, "left"), len(sorted_ids) - 1)
+    return np.where((sorted_ids[at] == requested) & (requested >= 0), order[at], -1)
 
 
 def is_sorted_within_codes(code: Ints, start: Ints, end: Ints) -> bool:
     """Return whether rows with the same ``code`` follow each other without overlap."""
-    same = code[1:] == code[:-1]
-    late = start[1:] < start[:-1]
+    has_same_code = code[1:] == code[:-1]
+    is_late = start[1:] < start[:-1]
     tie = (start[1:] == start[:-1]) & (end[1:] < end[:-1])
-    return not bool(np.any(same & (late | tie)))
+    return not bool(np.any(has_same_code & (is_late | tie)))
 
 
 def encode(series: pl.Series) -> tuple[npt.NDArray[np.int32], list[str]]:

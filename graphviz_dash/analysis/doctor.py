@@ -176,10 +176,10 @@ def _collect_rules(report: DoctorReport) -> tuple[RuleOutcome, ...]:
         reason = (
             check.reason if check else "the version that wrote this report did not have this rule"
         )
-        passed = status is CheckStatus.PASSED
+        rule_passed = status is CheckStatus.PASSED
         if (
             rule.id is RuleId.REPLAY_DIFFERS
-            and passed
+            and rule_passed
             and report.findings
             and _has_large_difference(report)
         ):

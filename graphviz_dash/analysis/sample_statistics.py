@@ -86,13 +86,13 @@ def compute_percentiles(values: Floats, percents: Sequence[float]) -> list[float
 
     numpy is ten times as slow for a short series, and its first call imports masked arrays.
     """
-    ordered = np.sort(values)
-    last = len(ordered) - 1
+    sorted_values = np.sort(values)
+    last = len(sorted_values) - 1
     results = []
     for percent in percents:
         position = percent / 100 * last
         low = math.floor(position)
-        before, after = float(ordered[low]), float(ordered[min(low + 1, last)])
+        before, after = float(sorted_values[low]), float(sorted_values[min(low + 1, last)])
         share, gap = position - low, after - before
         results.append(before + gap * share if share < 0.5 else after - gap * (1 - share))
     return results
@@ -108,8 +108,8 @@ def draw_independent_medians(
     """
     count = len(values)
     middle = (count + 1) // 2
-    drawn = generator.beta(middle, count - middle + 1, size=resamples)
-    return np.sort(values)[(drawn * count).astype(np.int64)]
+    drawn_values = generator.beta(middle, count - middle + 1, size=resamples)
+    return np.sort(values)[(drawn_values * count).astype(np.int64)]
 
 
 def compute_resampled_medians(values: Sequence[float] | Numbers, stream: int) -> Floats:
@@ -133,11 +133,11 @@ def compute_resampled_process_medians(
     and their Application" (1997), section 3.8.
     """
     # Ranks instead of values, because small integers sort ten times as fast.
-    ordered, rank = np.unique(
+    distinct_values, rank = np.unique(
         np.concatenate([np.asarray(values, dtype=np.float64) for values in processes]),
         return_inverse=True,
     )
-    rank = rank.astype(np.uint16 if len(ordered) <= 1 << 16 else np.uint32)
+    rank = rank.astype(np.uint16 if len(distinct_values) <= 1 << 16 else np.uint32)
     ends = np.cumsum([len(values) for values in processes])
     series = [_CircularSeries(part) for part in np.split(rank, ends[:-1]) if len(part)]
     per_process = -(-rank.size // len(series))
@@ -150,15 +150,15 @@ def compute_resampled_process_medians(
     for first in range(0, resamples, 100):
         rows = min(100, resamples - first)
         if len(series) == 1:
-            drawn = series[0].draw(generator, rows, per_process)
+            drawn_values = series[0].draw(generator, rows, per_process)
         else:
-            drawn = np.empty((rows * len(series), per_process), rank.dtype)
-            chosen = generator.integers(0, len(series), size=len(drawn))
+            drawn_values = np.empty((rows * len(series), per_process), rank.dtype)
+            chosen = generator.integers(0, len(series), size=len(drawn_values))
             for number, circle in enumerate(series):
                 indices = np.flatnonzero(chosen == number)
-                drawn[indices] = circle.draw(generator, len(indices), per_process)
-        drawn = np.sort(drawn.reshape(rows, count), axis=1)
-        low, high = (ordered[drawn[:, at]] for at in middle)
+                drawn_values[indices] = circle.draw(generator, len(indices), per_process)
+        drawn_values = np.sort(drawn_values.reshape(rows, count), axis=1)
+        low, high = (distinct_values[drawn_values[:, at]] for at in middle)
         medians[first : first + rows] = (low + high) / 2
     return medians
 

@@ -45,16 +45,20 @@ def align(first: Ints, second: Ints) -> Alignment | None:
     """
     if len(first) == len(second) and np.array_equal(first, second):
         return Alignment(np.arange(len(first), dtype=np.int64), np.zeros(len(first), np.int64))
-    longest = max(len(first), len(second))
+    max_length = max(len(first), len(second))
     # A replaced item counts as two differences.
-    limit = min(_MAX_DIFFERENCES, max(_MIN_LIMIT, int(2 * _MAX_DIFFERENT_SHARE * longest)))
+    limit = min(_MAX_DIFFERENCES, max(_MIN_LIMIT, int(2 * _MAX_DIFFERENT_SHARE * max_length)))
     front = find_partners(first, second, limit)
-    back = find_partners(first[::-1], second[::-1], limit)
-    if front is None or back is None:
+    backward_partners = find_partners(first[::-1], second[::-1], limit)
+    if front is None or backward_partners is None:
         return None
-    back = np.where(back >= 0, len(second) - 1 - back, NO_PARTNER)[::-1]
-    both = (front >= 0) & (back >= 0)
-    spread = np.where(both, np.abs(front - back), np.where(front == back, 0, 1))
+    backward_partners = np.where(
+        backward_partners >= 0, len(second) - 1 - backward_partners, NO_PARTNER
+    )[::-1]
+    is_mutual = (front >= 0) & (backward_partners >= 0)
+    spread = np.where(
+        is_mutual, np.abs(front - backward_partners), np.where(front == backward_partners, 0, 1)
+    )
     return Alignment(front, spread)
 
 

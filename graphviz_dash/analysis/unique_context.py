@@ -25,9 +25,9 @@ def find_unique_pairs(before: Chained, after: Chained, radius: int) -> list[tupl
     labels = np.concatenate((_compute_labels(before, radius), _compute_labels(after, radius)))
     side = np.repeat([0, 1], [len(before[0]), len(after[0])])
     order = np.argsort(labels, kind="stable")
-    ranked, sides = labels[order], side[order]
-    first = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
-    sizes = np.diff(first, append=len(ranked))
+    sorted_labels, sides = labels[order], side[order]
+    first = np.flatnonzero(np.append(True, sorted_labels[1:] != sorted_labels[:-1]))
+    sizes = np.diff(first, append=len(sorted_labels))
     twos = first[sizes == 2]
     # The sort is stable, so the first side's item comes first in each pair.
     twos = twos[(sides[twos] == 0) & (sides[twos + 1] == 1)]
@@ -41,11 +41,11 @@ def _compute_labels(items: Chained, radius: int) -> Hashes:
     base = _hash_values((code + 2).astype(np.uint64) * _FIRST)
     if not radius:
         return base
-    onward, back = (
+    labels_onward, labels_back = (
         _hash_neighbours(base, following, radius),
         _hash_neighbours(base, previous, radius),
     )
-    return np.asarray(_hash_values(onward * _FIRST + back * _SECOND), dtype=np.uint64)
+    return np.asarray(_hash_values(labels_onward * _FIRST + labels_back * _SECOND), dtype=np.uint64)
 
 
 def _hash_neighbours(base: Hashes, step: Ints, radius: int) -> Hashes:
@@ -63,5 +63,5 @@ def _hash_neighbours(base: Hashes, step: Ints, radius: int) -> Hashes:
 
 
 def _hash_values(values: Hashes) -> Hashes:
-    mixed = (values ^ (values >> np.uint64(31))) * _SECOND
-    return np.asarray(mixed ^ (mixed >> np.uint64(29)), dtype=np.uint64)
+    mixed_hashes = (values ^ (values >> np.uint64(31))) * _SECOND
+    return np.asarray(mixed_hashes ^ (mixed_hashes >> np.uint64(29)), dtype=np.uint64)

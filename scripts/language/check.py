@@ -2,7 +2,8 @@
 
 ``python -m scripts.language.check`` fails and prints the findings in files that have more of them
 than the baseline allows. ``--lower`` writes the baseline again after an improvement; it raises no
-count. ``--list PATH...`` prints all findings below the given paths.
+count. ``--list PATH...`` prints all findings below the given paths. ``--identifiers`` prints the
+rate of dialect words in bound names and fails above the limit.
 """
 
 from __future__ import annotations
@@ -12,21 +13,30 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from scripts.language.rules import (
     ANY_PHRASE,
     FUNCTION_WORDS,
+    IDENTIFIER_WORDS,
+    MAX_IDENTIFIER_RATE,
     OPENINGS,
     PARTICIPLES,
     PHRASES,
     VERBS,
 )
-from scripts.language.texts import Name, Text, read_names, read_texts, split_name
+from scripts.language.texts import Name, Text, read_bindings, read_names, read_texts, split_name
 
-__all__ = ["Finding", "compare_with_baseline", "find_in_file", "find_in_name", "find_in_text"]
+__all__ = [
+    "Finding",
+    "compare_with_baseline",
+    "count_identifier_words",
+    "find_in_file",
+    "find_in_name",
+    "find_in_text",
+]
 
 ROOT: Final = Path(__file__).parents[2]
 BASELINE: Final = Path(__file__).with_name("baseline.json")
@@ -144,6 +154,28 @@ def lower_baseline(
     return {file: rules for file, rules in lowered.items() if rules}
 
 
+def count_identifier_words(paths: Iterable[Path]) -> Counter[str]:
+    """Count the words of all names that the Python files bind."""
+    return Counter(
+        word for path in paths for name in read_bindings(path) for word in split_name(name)
+    )
+
+
+def _print_identifier_rate() -> bool:
+    """Print dialect words in names of the product; return True above the limit."""
+    files = [file for file in _list_files(["graphviz_dash", "collectors"]) if file.endswith(".py")]
+    words = count_identifier_words(ROOT / file for file in files)
+    dialect = Counter({word: count for word, count in words.items() if word in IDENTIFIER_WORDS})
+    rate = 1000 * dialect.total() / words.total()
+    for word, count in dialect.most_common():
+        print(f"{count:5,d}  {word}")
+    print(
+        f"{rate:.1f} of 1,000 identifier words ({words.total():,} in all); "
+        f"at most {MAX_IDENTIFIER_RATE:g}"
+    )
+    return rate > MAX_IDENTIFIER_RATE
+
+
 def _names_nothing(word: str) -> bool:
     is_participle = word in PARTICIPLES or (word.endswith("ed") and len(word) > len("need"))
     return word in FUNCTION_WORDS or (is_participle and word not in _NOUNS_IN_ED)
@@ -161,6 +193,8 @@ def _list_files(paths: Sequence[str]) -> list[str]:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the check, list all findings or lower the baseline, as the arguments say."""
+    if "--identifiers" in arguments:
+        return int(_print_identifier_rate())
     paths = [argument for argument in arguments if not argument.startswith("--")]
     findings = {file: find_in_file(ROOT / file, file) for file in _list_files(paths)}
     if "--list" in arguments:

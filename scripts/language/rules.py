@@ -6,7 +6,17 @@ import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["ANY_PHRASE", "FUNCTION_WORDS", "OPENINGS", "PARTICIPLES", "PHRASES", "VERBS", "Phrase"]
+__all__ = [
+    "ANY_PHRASE",
+    "FUNCTION_WORDS",
+    "IDENTIFIER_WORDS",
+    "MAX_IDENTIFIER_RATE",
+    "OPENINGS",
+    "PARTICIPLES",
+    "PHRASES",
+    "VERBS",
+    "Phrase",
+]
 
 
 class Phrase(NamedTuple):
@@ -80,3 +90,9 @@ FUNCTION_WORDS: Final = _read_words("function_words")
 
 PARTICIPLES: Final = _read_words("participles")
 """Irregular participles; regular ones end in -ed."""
+
+IDENTIFIER_WORDS: Final = _read_words("identifier_words")
+"""Words of the former dialect in identifiers, one word with its forms per line of the file."""
+
+MAX_IDENTIFIER_RATE: Final = 14.0
+"""Limit of such words per 1,000 words of bound names in the product and the collectors."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["Name", "Text", "read_names", "read_texts", "split_name"]
+__all__ = ["Name", "Text", "read_bindings", "read_names", "read_texts", "split_name"]
 
 _MARKUP: Final = re.compile(r"`+[^`]*`+|:\w+:")
 _JS_COMMENT: Final = re.compile(r"/\*.*?\*/|(?<![:\"'`])//[^\n]*", re.DOTALL)
@@ -59,6 +59,21 @@ def read_texts(path: Path) -> list[Text]:
 def read_names(path: Path) -> list[Name]:
     """Read the names that a Python file defines: functions, classes, parameters and fields."""
     return list(_list_names(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def read_bindings(path: Path) -> Iterator[str]:
+    """Read every name that a Python file binds, attributes and lambda parameters included."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                if not name.startswith("__"):
+                    yield name
+            case ast.arg(arg=name) if name not in {"self", "cls"}:
+                yield name
+            case ast.ClassDef(name=name):
+                yield name
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
 
 
 def split_name(name: str) -> list[str]:

@@ -47,7 +47,7 @@ _TYPES = {
 
 
 def frame(columns: dict[str, str], rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
-    """A table of the declared columns, sorted by ts; what a row leaves out is null."""
+    """Build a table of the declared columns, sorted by ts; omitted values are null."""
     schema = {name: _TYPES[kind] for name, kind in columns.items()}
     values = [[row.get(name) for name in columns] for row in rows]
     return pl.DataFrame(values, schema=schema, orient="row").sort("ts")

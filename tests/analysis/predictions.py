@@ -1,4 +1,4 @@
-"""A calibration of known terms, and eager traces whose replay can be told by hand."""
+"""A calibration with known terms, and eager traces with replays computed by hand."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def built(steps: list[tuple[int, list[Item], int]], path: Path) -> Trace:
 
 @pytest.fixture(scope="module")
 def experiment(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    """Whose traces are put in place of."""
+    """An experiment whose traces get replaced."""
     return load_experiment(make_experiment(tmp_path_factory.mktemp("steps") / "toy"))
 
 

@@ -1,4 +1,4 @@
-"""Sequences with gaps: the pairs are right, as many as can be, and doubt is told."""
+"""Align sequences with gaps: correct pairs, as many as possible, with confidence."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The dashboard under attack: a table of attacks, and what they are tried with."""
+"""Attacks on the dashboard and the tools for them."""

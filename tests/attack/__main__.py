@@ -28,11 +28,11 @@ _GONE: Final = (
     *(psutil.Error, subprocess.SubprocessError),  # its process is not there, or does not end
     *(AssertionError, LookupError),  # it answers what no page does
 )
-"""What speaking to a server raises that an attack has ended or brought out of step."""
+"""Errors of a connection that an attack ended or broke."""
 
 
 def main() -> None:
-    """Tries what was chosen, and prints each as soon as it is known."""
+    """Run the selected attacks and print each result immediately."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--quick", action="store_true")

@@ -1,4 +1,4 @@
-"""What an attack is, and how it is tried."""
+"""The definition of an attack."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.attack.server import ROOT, Dashboard
 
 
 class FellError(Exception):
-    """The attack succeeded; the message says what it reached."""
+    """A successful attack; the message names its effect."""
 
 
 @dataclass(frozen=True)
@@ -21,21 +21,21 @@ class Attack:
     what: str
     """The attack in a few words."""
     before: str
-    """What it reached at commit 719808f, before anything was done about it."""
+    """Effect at commit 719808f, before any defence."""
     attempt: Callable[[Dashboard], str]
-    """Tries it, and returns what came of it; raises FellError where it succeeds."""
+    """Run the attack and return its result; raises FellError on success."""
     is_quick: bool = False
-    """Whether it takes a few seconds on a server that others attack too."""
+    """True if it lasts a few seconds on a shared server."""
 
 
 def must(holds: object, reached: str) -> None:
-    """FellError with what was ``reached``, unless it ``holds``."""
+    """Raise FellError with ``reached`` unless ``holds``."""
     if not holds:
         raise FellError(reached)
 
 
 def by_tests(*tests: str) -> Callable[[Dashboard], str]:
-    """The attempt that tests of the suite make on what is no server."""
+    """Wrap tests of the suite that need no server as an attempt."""
 
     def attempt(_: Dashboard) -> str:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]

@@ -52,8 +52,9 @@ def _socket_status(served: Dashboard, headers: dict[str, str]) -> int:
 
 
 def foreign_origin(served: Dashboard) -> str:
-    """A page of another site asks, uploads, or opens the socket; and what it is answered costs no
-    request to other machines."""
+    """Request, upload and open the socket from another site; responses trigger no request to other
+    machines.
+    """
     asked: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         threading.Thread(target=_note, args=(proxy, asked), daemon=True).start()

@@ -22,7 +22,7 @@ from tests.ingest.hostile import HOSTILE, hostile_file
 
 _SAMPLE = ROOT / "sample_traces" / "sync-in-step"
 _MOST_BYTES = 3 << 30
-"""Of the server and what it starts together, while a hostile file is read."""
+"""Memory limit of the server and its children while they read a hostile file."""
 _MOST_WAIT_S = 10.0
 """For an answer to somebody else meanwhile, on a machine that does other work."""
 _REFUSED = "File cannot be opened"
@@ -43,12 +43,12 @@ def archive(more: Mapping[str, bytes] | None = None) -> bytes:
 
 @dataclass
 class Witness:
-    """What somebody else sees of the server."""
+    """Another visitor's view of the server."""
 
     longest_s: float = 0.0
     """The longest that an answer took."""
     most_bytes: int = 0
-    """The most resident memory of the server and what it started."""
+    """Peak resident memory of the server and its children."""
 
 
 @contextmanager
@@ -182,7 +182,7 @@ def too_many(served: Dashboard) -> str:
 
 
 def closed_page(served: Dashboard) -> str:
-    """What remains of uploads when their owner has closed his pages."""
+    """Return the remains of uploads after their owner closed all pages."""
     with Visitor(served.address).open() as visitor:
         visitor.upload([("x.zip", archive())])
     until = time.monotonic() + 120

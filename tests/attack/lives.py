@@ -1,4 +1,4 @@
-"""Attacks by the folder that the server is started in, on its life, and on what it shows."""
+"""Attacks by the start folder, on the process and on its output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MODULES = ("secrets", "streamlit", "numpy", "polars", "sitecustomize", "usercus
 
 
 def working_folder(_: Dashboard) -> str:
-    """Modules and settings beside the experiments, in the folder where the server is started."""
+    """Put modules and settings next to the experiments in the start folder."""
     code = "import pathlib; (pathlib.Path(__file__).parent / 'ran').touch()\n"
     planted = {f"{name}.py": code for name in _MODULES}
     planted |= {".streamlit/config.toml": _SETTINGS, ".streamlit/secrets.toml": 'a = "b"\n'}
@@ -156,7 +156,7 @@ def slow_uploads(served: Dashboard) -> str:
 
 
 def sweep_at_start(_: Dashboard) -> str:
-    """kill -9 of serve and of the server at once: the next one sweeps."""
+    """Kill serve and the server with -9; the next start cleans up."""
     with dashboard() as own, Visitor(own.address).open() as visitor:
         visitor.upload([("x.zip", archive())])
         server = own.server

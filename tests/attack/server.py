@@ -29,7 +29,7 @@ class Dashboard:
     """A dashboard that is served."""
 
     address: str
-    """Where it answers, without the token that it may ask for."""
+    """Address without the token."""
     link: str
     """The address as it was printed."""
     command: subprocess.Popen[str]
@@ -46,7 +46,7 @@ class Dashboard:
         return max(process.children(), key=lambda child: child.memory_info().rss, default=process)
 
     def answers(self, seconds: float = 5) -> bool:
-        """Whether it answers within so many seconds."""
+        """Return True if it responds within ``seconds``."""
         try:
             request(self.address, "/_stcore/health", seconds=seconds)
         except OSError:
@@ -55,7 +55,7 @@ class Dashboard:
 
     @property
     def left_behind(self) -> list[str]:
-        """What lies in its folder for temporary files."""
+        """List the remaining temporary files."""
         walked = os.walk(self.temporary)  # which does not mind what goes meanwhile
         paths = (Path(where, name) for where, folders, files in walked for name in folders + files)
         return sorted(path.relative_to(self.temporary).as_posix() for path in paths)

@@ -1,4 +1,4 @@
-"""Every attack that was tried, with what it reached before anything was done about it."""
+"""Table of attacks with their former effect."""
 
 from __future__ import annotations
 

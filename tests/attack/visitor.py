@@ -1,5 +1,4 @@
-"""A visitor of the dashboard without a browser: it speaks to the server as Streamlit's front end
-does, so that a thousand visits cost what they cost the server."""
+"""A visitor without a browser, with the protocol of Streamlit's front end and little CPU time."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 PATIENCE_S: Final = 180.0
-"""How long a page may take; more is a failure."""
+"""Time limit of a page."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +33,9 @@ class Answer:
 
     status: int
     headers: Mapping[str, str]
-    """By name in lower case; of one that is repeated, the last."""
+    """By name in lower case; the last one of repeated headers."""
     cookies: tuple[str, ...]
-    """What it sets."""
+    """Cookies of the response."""
     body: bytes
 
 
@@ -49,7 +48,7 @@ def request(
     body: bytes | None = None,
     seconds: float = 30,
 ) -> Answer:
-    """What the server at ``address`` answers; ``headers`` may name another ``Host``."""
+    """Return the response of the server at ``address``; ``headers`` may name another ``Host``."""
     parts = urlsplit(address)
     assert parts.hostname is not None
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=seconds)
@@ -121,7 +120,7 @@ class Visitor:
         return self
 
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
-        """What the server answers this visitor's browser."""
+        """Return the response to this visitor's browser."""
         return self._ask("GET", path, headers or {}, None)
 
     def _ask(
@@ -186,7 +185,7 @@ class Visitor:
 
     @property
     def text(self) -> str:
-        """What the elements of the page say, markup included."""
+        """Return the text of the page's elements, with markup."""
         return "\n".join(str(element) for element in self.elements.values())
 
     @property

@@ -234,7 +234,7 @@ graph_updates = st.builds(
         st.builds(GraphUpdate, texts, texts, answers, _tuples(counts), _tuples(counts)), most=3
     ),
 )
-"""Of a bundle without graphs: nothing then says which there are."""
+"""In a bundle without graphs, updates may name any graph."""
 
 
 gpu_clocks = st.builds(GpuClocks, counts, counts, counts, _tuples(texts))
@@ -242,7 +242,7 @@ gpu_clocks = st.builds(GpuClocks, counts, counts, counts, _tuples(texts))
 
 @st.composite
 def _with_processes(draw: st.DrawFn, timings: st.SearchStrategy[CleanTimings]) -> CleanTimings:
-    """Timings of no process that is told apart, or of some that have all iterations together."""
+    """Generate timings without processes, or with all iterations of several."""
     clean = draw(timings)
     lengths = (len(clean.steps), len(clean.back_to_back_ns))
     cuts = [sorted(draw(st.lists(st.integers(0, most), max_size=2))) for most in lengths]

@@ -1,4 +1,4 @@
-"""C++ names are told as c++filt does, and nothing else is changed."""
+"""Demangle C++ names like c++filt and leave other names unchanged."""
 
 from __future__ import annotations
 

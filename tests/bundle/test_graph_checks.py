@@ -1,4 +1,4 @@
-"""What the graphs of a bundle must keep beyond their types."""
+"""Check the consistency of a bundle's graphs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class TestGraphs:
 
 
 class TestParameters:
-    """What a node's parameters say must fit its kind and the graph around it."""
+    """Check parameters against the kind of the node and its graph."""
 
     @pytest.mark.parametrize(
         ("node", "found"),

@@ -1,4 +1,4 @@
-"""loop.json.gz: what was written is read, and what contradicts itself is refused."""
+"""Read loop.json.gz as written; refuse contradictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not as promised is refused with one line: where, what was found, what was expected."""
+"""Refuse invalid bundles with one line: file, value found, value expected."""
 
 from __future__ import annotations
 

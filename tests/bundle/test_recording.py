@@ -1,4 +1,4 @@
-"""recording.json: what was written is read, and what contradicts the bundle is refused."""
+"""Read recording.json as written; refuse contradictions with the bundle."""
 
 from __future__ import annotations
 

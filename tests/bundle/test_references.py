@@ -1,4 +1,4 @@
-"""What ships with the program is there and is read."""
+"""Read the shipped reference files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was written is what is read: any manifest, timings, memory and graphs."""
+"""Read any manifest, timings, memory and graphs as written."""
 
 from __future__ import annotations
 

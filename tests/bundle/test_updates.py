@@ -1,4 +1,4 @@
-"""updates.json: read as it was written, and refused where it names what the bundle has not."""
+"""Read updates.json as written; refuse unknown names."""
 
 from __future__ import annotations
 

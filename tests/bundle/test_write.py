@@ -1,4 +1,4 @@
-"""A bundle appears whole or not at all, and never replaces what is there."""
+"""Write bundles completely or not at all, without replacing files."""
 
 from __future__ import annotations
 

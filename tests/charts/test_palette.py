@@ -1,4 +1,4 @@
-"""Colours that stand for different things look different, to everybody and in both themes."""
+"""Distinguish colours for everybody, in both themes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphviz_dash.charts.shades import Shade, Theme, get_colour
 from tests.charts.colour_vision import VISIONS, contrast, distance
 
 APART: Final = 7.0
-"""Over three times what can just be told apart side by side: a key is not beside what it names."""
+"""Over three times the least difference that is visible side by side."""
 
 SETS: Final[dict[str, list[Shade]]] = {
     "hues": list(shades.HUES),

@@ -19,7 +19,7 @@ from tests.importers.fleets import work_in_threads
 
 @dataclass(frozen=True)
 class Result:
-    """What a command returned and printed."""
+    """Exit code and output of a command."""
 
     code: int
     out: str

@@ -23,6 +23,9 @@ COMMANDS = (
 )
 
 
+EXPERIMENTS = sorted(folder for folder in SAMPLES.iterdir() if folder.is_dir())
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_output_fits_a_terminal_unless_all_is_asked_for(
     command: tuple[str, ...], invoke: Invoke
@@ -38,6 +41,18 @@ def test_output_fits_a_terminal_unless_all_is_asked_for(
     assert "--all prints everything." not in complete.out
     if command[0] != "ladder":
         assert len(complete.out) > len(brief.out)
+
+
+@pytest.mark.parametrize("folder", EXPERIMENTS, ids=lambda folder: folder.name)
+def test_output_of_every_sample_fits_a_terminal(folder: Path, invoke: Invoke) -> None:
+    runs = sorted(manifest.parent for manifest in folder.glob("*/manifest.json"))
+    commands = [("compare", folder), ("doctor", "--bundle", folder)]
+    commands += [(name, run) for name in ("show", "predict", "ladder", "compile") for run in runs]
+    for *words, path in commands:
+        lines = invoke(*words, str(path)).out.splitlines()
+        assert len(lines) <= 40, (words, path)
+        wide = [line for line in lines if len(line) > 80 and "graphviz-dash " not in line]
+        assert wide == [], (words, path)
 
 
 def test_a_doctor_takes_an_experiment(invoke: Invoke) -> None:

@@ -1,4 +1,4 @@
-"""What each command prints, as text and as JSON, against gold files (see tests/gold.py)."""
+"""Compare the output of each command, as text and JSON, with gold files (see tests/gold.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands say on stderr what is missing from a trace that was cut."""
+"""Report missing parts of a truncated trace on stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``show`` and ``validate`` say of a node-id pass."""
+"""Run ``show`` and ``validate`` on a node-id pass."""
 
 from __future__ import annotations
 

@@ -70,8 +70,9 @@ def test_each_command_and_export_tells_the_same_figures(
 
 
 def _report_tells(file: Path, runs: dict[str, Any]) -> None:
-    """The table of figures: a row for each metric that is known, a cell for each run, in which
-    "-" stands for what is not, never 0."""
+    """Check the table of figures: one row per known metric, one cell per run, "-" for unknown
+    values.
+    """
     table = (
         file.read_text(encoding="utf-8").partition("<h2>Metrics</h2>")[2].partition("</table>")[0]
     )

@@ -1,6 +1,6 @@
-"""Stands for ``python -m collectors.launch.run``: made-up samples, no GPU, the same ways to end.
+"""A replacement of ``python -m collectors.launch.run`` with made-up samples and the same exits.
 
-``GRAPHVIZ_DASH_TEST_LAUNCH`` says how: ``slow`` takes a while for each graph, ``fail`` fails.
+``GRAPHVIZ_DASH_TEST_LAUNCH``: ``slow`` delays each graph, ``fail`` fails.
 """
 
 from __future__ import annotations

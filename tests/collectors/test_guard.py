@@ -1,4 +1,4 @@
-"""What is kept from a program, and what is the program's own."""
+"""Separate the recorder's signals and handlers from the program's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collectors.guard import HIDDEN_FRAME, Guard, hide_frame
 
 
 class LateError(Exception):
-    """What a program's handler raises."""
+    """An error in a handler of the program."""
 
 
 def late(_number: int, _frame: FrameType | None) -> None:

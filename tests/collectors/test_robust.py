@@ -1,6 +1,6 @@
-"""What is left when a collection is killed, interrupted, or has no more disk: never half a bundle.
+"""Kill collections, interrupt them or fill the disk: bundles are never incomplete.
 
-The collector and its workers are real processes; only what a pass measures is made up.
+Processes are real; measurements are made up.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a workload is found, and what is said when it is not."""
+"""Find workloads, and report missing ones."""
 
 from __future__ import annotations
 

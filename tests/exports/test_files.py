@@ -1,4 +1,4 @@
-"""Exported files take the place of what was there when they are whole, and name what cannot be."""
+"""Replace exported files only by complete ones, and name unsupported content."""
 
 from __future__ import annotations
 

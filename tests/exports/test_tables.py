@@ -1,4 +1,4 @@
-"""DOT and tables: what a node is stays what it is, whatever its name."""
+"""Export DOT and tables: nodes keep their identity for any name."""
 
 from __future__ import annotations
 

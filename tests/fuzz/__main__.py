@@ -81,7 +81,7 @@ def _in_new_process(reader: str, seconds: int, folder: Path) -> int:
 
 
 def _one_input(reader: str) -> Callable[[bytes], None]:
-    """What tries one input; raises what is a finding."""
+    """Test one input; raises findings."""
     memory = Path("/dev/shm")
     scratch = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
     file = scratch / "input"
@@ -98,8 +98,10 @@ def _one_input(reader: str) -> Callable[[bytes], None]:
 
 
 def _blindly(reader: str, one_input: Callable[[bytes], None], seconds: int, folder: Path) -> int:
-    """Random changes of the seeds; what is tried lies in ``folder`` until it was read, so that the
-    input that ends this process is there too."""
+    """Mutate the seeds at random.
+
+    The input is in ``folder`` while it is read, so that a crash keeps it.
+    """
     resource.setrlimit(resource.RLIMIT_AS, (4 * MOST_MEMORY, 4 * MOST_MEMORY))
     random = Random()
     corpus = [seed for seed in seeds(reader) if len(seed) <= LONGEST]

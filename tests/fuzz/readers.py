@@ -192,7 +192,7 @@ _ENDINGS = {
 
 
 def _is_for(file: str, reader: str) -> bool:
-    """Whether a hostile file is of the reader's kind; compressed ones are too large to mutate."""
+    """Return True if a file has the reader's kind; compressed ones are too large to mutate."""
     return _ENDINGS.get(Path(file).suffix) == reader
 
 

@@ -1,4 +1,4 @@
-"""Workloads whose parallel branches look the same: only node ids tell which is which."""
+"""Workloads with equal parallel branches, which only node ids distinguish."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def sleeps_for_ever() -> Step:
 
 
 LATE_CYCLES = 60_000
-"""What rank 1 spins before the third all-reduce of :func:`late_rank_1`: about 30 µs on an H200."""
+"""Cycles of rank 1 before the third all-reduce of :func:`late_rank_1`: about 30 µs on an H200."""
 
 
 def late_rank_1() -> Step:

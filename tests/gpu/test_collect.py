@@ -1,4 +1,4 @@
-"""``graphviz-dash collect`` on the GPU, end to end, and what its bundles must hold."""
+"""Run ``graphviz-dash collect`` on the GPU and check its bundles."""
 
 from __future__ import annotations
 

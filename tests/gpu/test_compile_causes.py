@@ -49,7 +49,7 @@ def run(step: Step, times: int = STEPS) -> object:
 
 
 def causes_of(build: object, times: int = STEPS) -> tuple[CompileCause, ...]:
-    """The causes that a step's compilation tells by itself."""
+    """Return the causes that a step's compilation reports."""
     untimed = Missing(Fact.TRACED_STEPS, "no steps were traced")
     with record_compilation() as account:
         run(build(), times)  # type: ignore[operator]
@@ -73,7 +73,7 @@ def test_a_cause_is_named_with_its_line(name: str) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", [name for name, case in CAUSES.items() if case.is_ended])
 def test_what_ends_a_step_is_named_with_its_line(name: str) -> None:
-    """In a process of its own: a broken capture leaves one in which nothing runs any more."""
+    """Run in a separate process, because a broken capture disables it."""
     case = CAUSES[name]
     done = subprocess.run(
         [sys.executable, "-m", "tests.gpu.programs.compile_ended", name],

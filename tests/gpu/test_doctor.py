@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(180)
 
 @dataclass(frozen=True)
 class Examined:
-    """What the command returned and wrote."""
+    """Exit code, output and file of the command."""
 
     code: int
     out: str

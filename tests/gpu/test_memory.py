@@ -1,4 +1,4 @@
-"""The memory pass on the GPU: what a capture allocates, and who owns what in every mode."""
+"""Run the memory pass on the GPU: allocations of a capture, and owners in every mode."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def collected(folder: Path, workload: str, modes: str) -> dict[str, BundleConten
 
 
 def looks_like(look: NodeSignature, params: object) -> bool:
-    """Whether a record can be of a node; the driver does small memcpys and memsets by kernels."""
+    """Return True if a record fits a node; the driver runs small memcpys and memsets as kernels."""
     match params:
         case KernelParams():
             shared = params.dynamic_shared + (params.static_shared or 0)
@@ -57,7 +57,7 @@ def looks_like(look: NodeSignature, params: object) -> bool:
 
 
 def named(run: BundleContents) -> tuple[NodeIdPass, set[tuple[str, int]]]:
-    """The pass, and the nodes that its records name; each of them is what the record looks like."""
+    """Return the pass and the nodes of its records, checked against each record."""
     found = run.node_ids
     assert found is not None
     by_id = {graph.id: graph for graph in run.graphs}
@@ -123,7 +123,7 @@ def test_child_graphs_and_bodies_of_conditionals_too(tmp_path: Path) -> None:
 def test_branches_that_look_the_same_run_on_streams_in_the_order_of_creation(
     tmp_path: Path, fork: str
 ) -> None:
-    """What alignment goes by where nothing else tells branches apart."""
+    """Alignment relies on this order if nothing else distinguishes branches."""
     found, _ = named(collected(tmp_path, f"tests.gpu.lookalike:{fork}", "graph")["graph"])
     for launch in range(STEPS):
         rows = [row for row in found.rows if row.launch == launch]

@@ -1,4 +1,4 @@
-"""What the driver tells of a node's arguments leads to the memory that its operator was given."""
+"""Find the memory of an operator's input by the driver's arguments of its node."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ class Given:
 
 
 def watch(step: Callable[[], object]) -> tuple[tuple[GraphNode, ...], list[Given], Any]:
-    """Captures ``step``: its nodes with their operands, what each operator was given, and what
-    finds the operand of an address."""
+    """Capture ``step``: nodes with operands, operator inputs, and a resolver of addresses."""
     import torch
     from cuda.bindings import driver
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -71,7 +70,7 @@ def watch(step: Callable[[], object]) -> tuple[tuple[GraphNode, ...], list[Given
 
 
 def reaches(nodes: tuple[GraphNode, ...], operand: Operand) -> bool:
-    """Whether one of the nodes may reach some of ``operand``, or is not known."""
+    """Return True if a node may reach part of ``operand`` or is unknown."""
     return any(
         node.operands is None
         or any(

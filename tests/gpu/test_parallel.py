@@ -1,4 +1,4 @@
-"""Steps captured on several streams compute what they compute eagerly, or are refused."""
+"""Compare steps captured on several streams with eager steps, or refuse them."""
 
 from __future__ import annotations
 

@@ -73,8 +73,7 @@ NCCL_ON_ONE_GPU = {
 
 
 def start_by_hand(output: Path, workload: str, *options: str) -> list[subprocess.Popen[str]]:
-    """Two ranks on one GPU, as no launcher would start them: each believes to be local rank 0 of
-    a host of its own."""
+    """Start two ranks on one GPU without a launcher: each has local rank 0 of a separate host."""
     port = free_port()
     return [
         subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Programs written without us, recorded on the GPU: the same output, and what was seen of them."""
+"""Record unmodified programs on the GPU: equal output and recorded activity."""
 
 from __future__ import annotations
 

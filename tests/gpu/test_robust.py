@@ -1,4 +1,4 @@
-"""Collections on the GPU that are killed, run out of memory or disk: what is left is whole."""
+"""Kill collections on the GPU, or run out of memory or disk: bundles stay complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read from the driver is what was put into the graph."""
+"""Compare the graph read from the driver with the graph built."""
 
 from __future__ import annotations
 

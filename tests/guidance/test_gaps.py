@@ -1,4 +1,4 @@
-"""What an experiment has nothing of, and the command that gets it."""
+"""List missing data of an experiment, and commands to collect it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from graphviz_dash.model.run import Experiment
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
 NAMES = sorted({manifest.parents[1].name for manifest in SAMPLES.glob("*/*/manifest.json")})
 BY_NATURE = {Part.FAMILIES, Part.RANKS}
-"""What a program has or has not: nothing is lacking."""
+"""Parts that depend on the program, so that nothing is missing."""
 
 
 @pytest.mark.parametrize("name", NAMES)

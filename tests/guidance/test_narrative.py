@@ -1,4 +1,4 @@
-"""How to get what is missing, in words."""
+"""Describe commands for missing data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to run for what a run lacks."""
+"""Choose commands for missing data of a run."""
 
 from __future__ import annotations
 

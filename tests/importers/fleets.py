@@ -36,9 +36,10 @@ def rank(
     gpu: str = "NVIDIA H200",
     world: int = RANKS,
 ) -> Path:
-    """Three steps of 1 ms: two kernels of 100 µs from a graph, then an all-reduce that ends with
-    the step. ``late_us``: the launch is called so much later. ``name``: of the second kernel, the
-    one that may be slow. What the trace says of itself stands behind its events."""
+    """Build three steps of 1 ms: two kernels of 100 µs from a graph, then an all-reduce until the
+    end. ``late_us``: delay of the launch call. ``name``: of the second kernel, the slow one.
+    Metadata of the trace follows its events.
+    """
     trace = TraceBuilder(device_names=[gpu], fields_last=True)
     trace.fields["distributedInfo"] = {"rank": number, "world_size": world}
     for step in range(3):
@@ -77,7 +78,9 @@ def fleet_of(folder: Path) -> Fleet:
 
 
 def uneven_fleet(folder: Path) -> Fleet:
-    """Of eight ranks the third has a kernel more, the sixth is slow, the seventh launches late."""
+    """Build eight ranks: the third has an extra kernel, the sixth is slow, the seventh launches
+    late.
+    """
     for number in range(RANKS):
         rank(
             folder,
@@ -90,6 +93,6 @@ def uneven_fleet(folder: Path) -> Fleet:
 
 
 def the_answer(fleet: Fleet) -> FleetFindings:
-    """What the tables say of a fleet that ran in one mode."""
+    """Return the tables of a fleet in one mode."""
     (found,) = compute_answers(fleet)
     return found

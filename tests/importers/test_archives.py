@@ -1,4 +1,4 @@
-"""What a zip file of an experiment may hold, and what it cannot do."""
+"""Limit zip files of an experiment and their effects."""
 
 from __future__ import annotations
 
@@ -187,8 +187,7 @@ def test_nodes_of_all_graphs_are_limited(experiment: Path, tmp_path: Path) -> No
 
 
 def test_traces_are_read_before_anybody_is_shown_them(experiment: Path, tmp_path: Path) -> None:
-    """A manifest can vouch for any bytes: whoever opens the experiment would be the first to read
-    them."""
+    """A manifest can name any bytes, and the first visitor would read them."""
     bad = Path(shutil.copytree(experiment, tmp_path / "toy"))
     trace = bad / "eager" / "traces" / "replay.json.gz"
     trace.write_bytes(gzip.compress(b'{"traceEvents": 5}'))

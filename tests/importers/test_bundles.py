@@ -1,4 +1,4 @@
-"""Foreign files become run bundles: what each is, which belong together, and what they lack."""
+"""Convert foreign files to run bundles: kind, group and missing data."""
 
 from __future__ import annotations
 

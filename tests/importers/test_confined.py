@@ -34,8 +34,10 @@ def _made(folder: Path) -> None:
 
 
 def misbehaving(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, act: str) -> None:
-    """Readers do ``act`` instead of reading: what a file that nobody foresaw makes them do. The
-    module of the readers is not loaded, which would take most of the process's time."""
+    """Make readers run ``act`` instead, like an unexpected file.
+
+    The readers' module is not loaded, because this dominates the process's time.
+    """
     package = tmp_path / "hooks"
     package.mkdir()
     hook = (

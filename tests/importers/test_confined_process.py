@@ -21,7 +21,7 @@ MODULE = "graphviz_dash.importers.confined_process"
 
 
 def messages(request: Request, module: str = MODULE) -> list[dict[str, Any]]:
-    """What the process answers ``request``, decoded and as plain JSON."""
+    """Return the response to ``request``, decoded and as plain JSON."""
     done = subprocess.run(
         [sys.executable, "-P", "-m", module],
         input=msgspec.json.encode(request),

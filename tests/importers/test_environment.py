@@ -1,4 +1,4 @@
-"""The machine of an imported run, as far as its trace tells it."""
+"""Read the machine of an imported run from its trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files belong to one run, by their names and by what they hold."""
+"""Group files of one run by name and content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files by what a person types: paths, folders and addresses, here in fsspec's memory."""
+"""Find files by paths, folders and addresses in the memory of fsspec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manifest of an imported run says what its files tell, and which these were."""
+"""Build the manifest of an imported run with its source files."""
 
 from __future__ import annotations
 

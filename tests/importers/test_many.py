@@ -1,4 +1,4 @@
-"""Many files at once: each run by itself, and the same again goes on where it was."""
+"""Import many files: runs are independent, and a repeated import continues."""
 
 from __future__ import annotations
 

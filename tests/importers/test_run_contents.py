@@ -1,4 +1,4 @@
-"""What the files of one run say together, and what they cannot tell."""
+"""Combine the files of a run, and report facts they lack."""
 
 from __future__ import annotations
 

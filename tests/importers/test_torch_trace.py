@@ -1,4 +1,4 @@
-"""A TORCH_TRACE log beside the trace of torch.profiler: one run, joined by torch's ids."""
+"""Join a TORCH_TRACE log and a trace of torch.profiler by torch's ids."""
 
 from __future__ import annotations
 

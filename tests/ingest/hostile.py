@@ -1,4 +1,4 @@
-"""Small files that were made to freeze, crash or exhaust whoever reads them, by name."""
+"""Small files by name that try to freeze, crash or exhaust their reader."""
 
 from __future__ import annotations
 

@@ -266,8 +266,9 @@ print(trace.gpu.height)
 
 @pytest.mark.parametrize("size", [0, 4_096, 16_384])
 def test_a_full_disk_is_no_error(tmp_path: Path, size: int) -> None:
-    """No file may grow beyond ``size``, so that the tables fail at a different point each time; the
-    engine has an error of its own for it."""
+    """Limit files to ``size``, so that the tables fail at a different point each time; the engine
+    raises another error.
+    """
 
     def without_room() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))

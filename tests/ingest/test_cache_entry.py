@@ -1,4 +1,4 @@
-"""An entry of the cache is what was written, or says how it is not."""
+"""Read an entry of the cache as written, or report its damage."""
 
 from __future__ import annotations
 

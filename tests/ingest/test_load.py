@@ -1,4 +1,4 @@
-"""Runs and experiments from folders: what loads, in which order, and what is refused how."""
+"""Load runs and experiments from folders: content, order and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of nodes that a process of its own reads are those that this one would."""
+"""Compare node names read by a separate process with those of this one."""
 
 from __future__ import annotations
 

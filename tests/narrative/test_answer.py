@@ -1,4 +1,4 @@
-"""Whether a run is worth it, in words."""
+"""Describe the verdict on a run."""
 
 from __future__ import annotations
 

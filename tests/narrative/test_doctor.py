@@ -1,4 +1,4 @@
-"""What is said of a doctor's report: its verdict, its evidence, how replays differ."""
+"""Describe a doctor's report: verdict, evidence and differences of replays."""
 
 from __future__ import annotations
 

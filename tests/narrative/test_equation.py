@@ -1,4 +1,4 @@
-"""What is said of how an equation was made."""
+"""Describe the sources of an equation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a prediction."""
+"""Describe a prediction."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_rows_of_idle_time_say_what_a_graph_removes() -> None:
 
 
 def test_a_trace_without_steps_is_told_as_a_trace(tmp_path: Path) -> None:
-    """No step, no speedup, and one length in all that is said of it."""
+    """The text has no step, no speedup and one duration."""
     trace = line_trace(tmp_path, kernels=3, steps=1, marked=False)
     found = predicted(trace)
     ends = format_ns(trace.info.end_ns)

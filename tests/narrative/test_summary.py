@@ -1,4 +1,4 @@
-"""What page, terminal and report share: tiles, provenance and titles."""
+"""Share tiles, provenance and titles between page, terminal and report."""
 
 from __future__ import annotations
 

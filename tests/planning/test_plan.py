@@ -61,8 +61,9 @@ def edges_of(step: Step, plan: Plan) -> list[tuple[int, int]]:
 
 
 def addresses_of(step: Step, plan: Plan) -> list[tuple[Access, ...]]:
-    """Where the operators reach if each storage takes the memory that its stream has had free for
-    longest."""
+    """Return the addresses of operators if each storage uses the memory that was free for longest
+    on its stream.
+    """
     free: dict[int, list[int]] = {}
     place: dict[int, int] = {}
     top = 0

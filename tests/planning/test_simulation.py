@@ -1,4 +1,4 @@
-"""Simulated runs, against cases that can be told by hand and against brute force."""
+"""Simulate runs and compare with cases by hand and brute force."""
 
 from __future__ import annotations
 

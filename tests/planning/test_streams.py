@@ -1,4 +1,4 @@
-"""Plans on several streams: what they must never do, and what they reach where it can be told."""
+"""Plan several streams: invariants, and the result if known."""
 
 from __future__ import annotations
 

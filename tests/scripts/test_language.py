@@ -12,9 +12,11 @@ from scripts.language.check import (
     ROOT,
     Finding,
     compare_with_baseline,
+    count_identifier_words,
     find_in_file,
     lower_baseline,
 )
+from scripts.language.rules import IDENTIFIER_WORDS, MAX_IDENTIFIER_RATE
 
 
 def find(tmp_path: Path, name: str, text: str, folder: str = "graphviz_dash/") -> list[Finding]:
@@ -94,3 +96,25 @@ def test_the_baseline_only_falls() -> None:
 def test_files_of_the_baseline_exist() -> None:
     files = json.loads(BASELINE.read_text(encoding="utf-8"))
     assert [file for file in files if not (ROOT / file).is_file()] == []
+
+
+def test_counts_every_bound_name(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        "class WholeStep:\n"
+        "    def __init__(self, wanted):\n"
+        "        self.kept_rows = [each for each in wanted]\n"
+        "        print(unknown, key=lambda one: one)\n",
+        encoding="utf-8",
+    )
+    words = count_identifier_words([path])
+    assert words == dict.fromkeys(["whole", "step", "wanted", "kept", "rows", "each", "one"], 1)
+
+
+def test_few_names_of_the_product_have_words_of_the_dialect() -> None:
+    paths = [
+        path for part in ("graphviz_dash", "collectors") for path in (ROOT / part).rglob("*.py")
+    ]
+    words = count_identifier_words(paths)
+    dialect = sum(count for word, count in words.items() if word in IDENTIFIER_WORDS)
+    assert 1000 * dialect / words.total() <= MAX_IDENTIFIER_RATE

@@ -1,4 +1,4 @@
-"""How a page looks: its colours, its jumps while it loads, and the rules of accessibility."""
+"""Check the appearance of a page: colours, layout shifts and accessibility."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ new PerformanceObserver(seen => {
 _RULES: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 _OF_COLOURS: Final = ["color-contrast", "link-in-text-block"]
 _DARKEST_LIGHT: Final = 382
-"""Of the sum of red, green and blue, each 0 to 255."""
+"""Limit of the sum of red, green and blue, each 0 to 255."""
 
 
 def is_light(page: Page) -> bool:
-    """Whether the background is light."""
+    """Return True if the background is light."""
     background = page.evaluate("getComputedStyle(document.querySelector('.stApp')).backgroundColor")
     return sum(int(part) for part in re.findall(r"\d+", background)[:3]) > _DARKEST_LIGHT
 

@@ -40,7 +40,7 @@ def _packages_are_searched_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_browser_is_given_time_to_draw() -> Iterator[None]:
-    """Where a page is run by itself; servers of tests pause as they do for readers."""
+    """Skip pauses for drawing in pages without a browser; servers of tests keep them."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(overview, "_DRAWING_S", 0.0)
         patched.setattr(graph, "_REQUEST_TIMEOUT_S", 0.0)
@@ -68,8 +68,11 @@ def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def visitor(browser: Browser) -> Iterator[BrowserContext]:
-    """Whose tabs tests look at: see :func:`tests.ui.tabs.tab`. They share a process of Chromium,
-    which compiles Streamlit's scripts once instead of once a page: half of what a page takes."""
+    """The browser whose tabs the tests use: see :func:`tests.ui.tabs.tab`.
+
+    They share a process of Chromium, which compiles Streamlit's scripts only once: half of the time
+    of a page.
+    """
     context = browser.new_context()
     context.set_default_timeout(PATIENCE_MS)
     # A process ends with its last tab.
@@ -124,8 +127,9 @@ def made_tab(_tab_of_made: Page) -> Iterator[Page]:
 
 @pytest.fixture(scope="session")
 def rare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A dashboard on what the other two have not: a program with a graph for each batch size, and a
-    graph of 6,000 nodes, once for each test that is the first to look at it."""
+    """A dashboard on rare experiments: a program with a graph for each batch size, and a graph of
+    6,000 nodes, prepared by the first test that uses it.
+    """
     folder = tmp_path_factory.mktemp("rare")
     make_server(folder / "service", sizes=(4, 8))
     make_run(folder / "chain", "graph", work=chain(6_000), workload="chain")

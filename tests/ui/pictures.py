@@ -67,7 +67,9 @@ BARS_FOR_WORDS: Final = """() => {
   }
   dress(document.body)
 }"""
-"""Once it is: what the page and its components write. Folders have other names elsewhere."""
+"""The script replaces text of the page and its components by bars; names of folders differ between
+machines.
+"""
 WORDS_FOR_BARS: Final = """() => {
   const undress = root => {
     for (const bar of root.querySelectorAll("text-bar")) bar.replaceWith(...bar.childNodes)
@@ -97,13 +99,13 @@ def off(found: Image.Image, gold: Image.Image) -> float:
 
 
 def agrees(png: bytes, name: str) -> bool:
-    """Whether a screenshot looks like the gold picture ``name``; nothing is saved."""
+    """Return True if a screenshot matches the gold picture ``name``; saves nothing."""
     gold = GOLD / f"{name}.png"
     return gold.exists() and off(reduced(png), Image.open(gold).convert("RGB")) <= MOST_OFF
 
 
 def assert_picture(png: bytes, name: str) -> None:
-    """Fails unless a screenshot looks like the gold picture ``name``; saves it beside that one."""
+    """Fail unless a screenshot matches the gold picture ``name``; save it next to that one."""
     found = reduced(png)
     gold = GOLD / f"{name}.png"
     beside = GOLD / f"{name}.found.png"
@@ -125,8 +127,9 @@ def assert_picture(png: bytes, name: str) -> None:
 
 
 def _strange(picture: Pixels, other: Pixels) -> npt.NDArray[np.bool_]:
-    """Where a channel lies outside what the nine pixels around its place in the other picture span:
-    an edge that has moved is a mixture of both its sides."""
+    """Return pixels with a channel outside the range of the nine pixels around their position in
+    the other picture: a moved edge mixes both sides.
+    """
     padded = np.pad(other, ((1, 1), (1, 1), (0, 0)), mode="edge")
     height, width = picture.shape[:2]
     around = [

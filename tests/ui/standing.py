@@ -58,8 +58,7 @@ def lent(page: Page) -> Iterator[Page]:
 
 
 def follow(page: Page, path: str) -> None:
-    """Has a standing tab go to a page, as a link leads there. Nothing of where it is stays: a page
-    that shows nothing lies between."""
+    """Make a tab follow a link through an empty page, so that nothing of its page remains."""
     _leave(page)
     leave_for(page, path)
     expect(page.get_by_text(_NOT_HERE)).to_have_count(0)
@@ -84,7 +83,7 @@ def step(page: Page, path: str) -> None:
 
 
 def show(page: Page, query: str) -> None:
-    """Has a tab of the components' site show one anew."""
+    """Make a tab of the components' site show a component again."""
     step(page, "")
     expect(page.get_by_text("nothing is shown")).to_be_visible()
     idle(page)

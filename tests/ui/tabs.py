@@ -34,13 +34,13 @@ def tab(
 
 
 class Overheard:
-    """What a tab says and asks from now on."""
+    """Messages and requests of a tab."""
 
     def __init__(self, page: Page, address: str) -> None:
         self.errors: list[str] = []
-        """What it logged as an error or threw."""
+        """Logged and thrown errors."""
         self.foreign: list[str] = []
-        """What it asked of other servers than that at ``address``."""
+        """Requests to other servers than ``address``."""
         own = (f"{address}/", address.replace("http", "ws"), "data:", "blob:")
 
         def ask(request: Request | WebSocket) -> None:

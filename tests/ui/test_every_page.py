@@ -41,12 +41,14 @@ PAGES: Final = {
     "doctor": ("doctor?experiment=sync-in-step", ".badge"),
     "export": ("export?experiment=mlp-train", ".perfetto button"),
 }
-"""Each page with an experiment that has something to draw there, and what is there once it has."""
+"""Each page with an experiment that it can draw, and an element to wait for."""
 
 WIDTHS: Final = (2560, 1681, 1441, 1424, 1241, 1100, 921, 841, 701, 641, 481, 441, 360)
-"""The narrowest windows of those that the style sheets and Streamlit lay out alike: what has place
-there has it in wider ones. Between 921 and 1240 the links at the top take one row or two. And the
-widest screen that is common, and a laptop's window, in which the bar at the top once broke."""
+"""Narrowest windows of each layout in the style sheets and Streamlit.
+
+The links at the top use one or two rows between 921 and 1240. Also the widest common screen, and a
+laptop's window in which the bar at the top once broke.
+"""
 MOST_TO_SAY: Final = 5
 
 MOST_PRESSES: Final = 260
@@ -203,7 +205,7 @@ class Visit:
     page: Page
     """The page, drawn and at rest."""
     overheard: Overheard
-    """What it said and asked meanwhile."""
+    """Messages and requests during the visit."""
 
 
 @pytest.fixture(scope="module", params=PAGES)

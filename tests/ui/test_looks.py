@@ -1,6 +1,6 @@
-"""How pages look in both themes: accessible by axe's rules, without jumps while they load, with no
-error and no other host, and as in the gold pictures; and that a view which is broken would not
-pass. Pages without a picture: test_every_page.py."""
+"""Compare pages in both themes with gold pictures: rules of axe, no layout shifts, no errors and no
+other host; and check that broken views fail. Pages without a picture: test_every_page.py.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ PATIENCE: Final = 5
 
 @dataclass(frozen=True)
 class View:
-    """A page of experiments made here, whose pictures do not change when samples are recorded anew,
-    and what must be there before it is looked at."""
+    """A page of experiments built here, independent of recorded samples, with an element to wait
+    for.
+    """
 
     path: str
     ready: str

@@ -1,4 +1,4 @@
-"""What the tests in a browser wait for."""
+"""Waits of browser tests."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 
 def idle(page: Page) -> None:
-    """Waits until the page's script has run: what is clicked while it does may be drawn anew."""
+    """Wait until the page's script has run, because it may draw elements again."""
     ready = '[data-testid="stApp"][data-test-script-state="notRunning"]'
     expect(page.locator(ready)).to_be_visible()
 
 
 class Answers:
-    """What the server sends to a page that is opened afterwards: held back from :meth:`hold` on,
-    until :meth:`release`."""
+    """Messages of the server to the next page, held from :meth:`hold` to :meth:`release`."""
 
     def __init__(self, page: Page) -> None:
         self.addresses: list[str] = []
-        """Queries that were said to be the page's since :meth:`hold` was called."""
+        """Queries reported as the page's since :meth:`hold`."""
         self._page = page
         self._held: list[str | bytes] = []
         self._sockets: list[WebSocketRoute] = []
@@ -36,13 +35,12 @@ class Answers:
         self.addresses, self._kinds = [], []
 
     def wait(self, kind: str | None = None) -> None:
-        """Waits until a message, of a ``kind`` if one is named, is held back that was not when
-        :meth:`hold` was called."""
+        """Wait for a new held message, of ``kind`` if given."""
         while not self._kinds or (kind is not None and kind not in self._kinds):
             self._page.wait_for_timeout(20)
 
     def release(self) -> None:
-        """Sends what was held back, and all that follows."""
+        """Send the held messages and all later ones."""
         self._holding = False
         held, self._held = self._held, []
         for message in held:

@@ -151,11 +151,11 @@ class Ops:
         rows = np.flatnonzero((self.sequence >= 0) & ~self._has_forward)
         rows = rows[np.lexsort((self.nesting.depth[rows], self.nesting.start[rows]))]
         makers = _SequenceIndex(self.nesting.thread[rows], self.sequence[rows], rows)
-        linked = np.flatnonzero(self.linked)
-        idents = self._forward_thread[linked]
+        linked_rows = np.flatnonzero(self.linked)
+        idents = self._forward_thread[linked_rows]
         forward = np.full(len(self.sequence), NONE, dtype=np.int64)
         for ident in np.unique(idents):
-            thread_ops = linked[idents == ident]
+            thread_ops = linked_rows[idents == ident]
             forward[thread_ops] = makers.find_rows(self.sequence[thread_ops])
         return get_values(forward, self.nesting.find_nearest(self.linked))
 

@@ -80,15 +80,15 @@ def select_near(trace: Trace, begin: int, end: int, margin: int | None = None) -
 
     Avoids gigabytes for a long trace.
     """
-    earliest = begin - (2 * (end - begin) if margin is None else margin)
+    first_ns = begin - (2 * (end - begin) if margin is None else margin)
 
     def filter_table(table: pl.DataFrame) -> pl.DataFrame:
         # Tables are sorted by start, so only few rows need a check.
-        longest = int(table["dur"].max() or 0)  # type: ignore[arg-type]  # a column of integers
-        start = table["ts"].search_sorted(earliest - longest, "left")
+        max_length = int(table["dur"].max() or 0)  # type: ignore[arg-type]  # a column of integers
+        start = table["ts"].search_sorted(first_ns - max_length, "left")
         stop = table["ts"].search_sorted(end, "right")
         overlapping = table.slice(start, max(0, stop - start))
-        return overlapping.filter(overlapping["ts"] + overlapping["dur"].fill_null(0) >= earliest)
+        return overlapping.filter(overlapping["ts"] + overlapping["dur"].fill_null(0) >= first_ns)
 
     return replace(
         trace,
@@ -157,8 +157,12 @@ class OriginResolver:
     def _find_innermost_ops(self, external: Ints) -> Ints:
         """Find the operator that the profiler names, else the innermost one around each launch."""
         # Zero means no id.
-        linked = link_launches(np.where(external > 0, external, NONE), self._ops.external).launch
-        return np.where(linked != NONE, linked, self._ops.nesting.find_around(self._at, self._on))
+        linked_rows = link_launches(
+            np.where(external > 0, external, NONE), self._ops.external
+        ).launch
+        return np.where(
+            linked_rows != NONE, linked_rows, self._ops.nesting.find_around(self._at, self._on)
+        )
 
     def _restrict_to_engine(self, marks: Ints) -> Ints:
         """Clear ``marks`` that enclose the whole backward of a launch with a forward operator."""
@@ -195,8 +199,8 @@ class OriginResolver:
         in_role = role != NONE
         in_optimizer = in_role & (get_values(marks.is_optimizer.astype(np.int64), role) == 1)
         in_backward_call = self._frames.backward_frames.find_around(self._at, self._on) != NONE
-        numbered = get_values(self._ops.numbered_ops.nearest, self._op) != NONE
-        in_forward = in_role | numbered | (self._module_frame != NONE)
+        is_numbered = get_values(self._ops.numbered_ops.nearest, self._op) != NONE
+        in_forward = in_role | is_numbered | (self._module_frame != NONE)
         rules = [self._engine != NONE, in_optimizer, in_backward_call, in_forward]
         phases = np.select(rules, [0, 1, 2, 3], default=4)
         words = ("backward", "optimizer", "backward", "forward", "other")
@@ -233,15 +237,15 @@ class OriginResolver:
 
 def _find_on_any_thread(requested: SelectedIntervals, instants: Ints) -> Ints:
     """Find the wanted interval at each instant on any thread; the latest start wins."""
-    latest = np.full(len(instants), NONE, dtype=np.int64)
+    latest_rows = np.full(len(instants), NONE, dtype=np.int64)
     latest_start = np.full(len(instants), NONE, dtype=np.int64)
     for thread in np.unique(requested.nesting.thread[requested.flags]):
         threads = np.full(len(instants), thread, dtype=np.int64)
         rows = requested.find_around(instants, threads)
         starts = get_values(requested.nesting.start, rows)
         is_later = (rows != NONE) & (starts > latest_start)
-        latest, latest_start = (
-            np.where(is_later, rows, latest),
+        latest_rows, latest_start = (
+            np.where(is_later, rows, latest_rows),
             np.where(is_later, starts, latest_start),
         )
-    return latest
+    return latest_rows

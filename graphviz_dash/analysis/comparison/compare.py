@@ -103,17 +103,19 @@ class TracedWork(Struct, frozen=True):
         self, run: Run, step: MetricValue, figures: Mapping[str, MetricValue]
     ) -> TimeByCategory | Missing:
         """Break down ``step`` by category, or the traced step time if only that is known."""
-        busy, traced = figures["gpu_busy"], figures["traced_step_time"]
-        divided = traced if self.lacks_clean_times else step
-        if divided.value is None or busy.value is None or run.replay_trace is None:
-            missing = busy.missing if divided.missing is None else step.missing or divided.missing
+        busy, traced_ns = figures["gpu_busy"], figures["traced_step_time"]
+        divided_ns = traced_ns if self.lacks_clean_times else step
+        if divided_ns.value is None or busy.value is None or run.replay_trace is None:
+            missing = (
+                busy.missing if divided_ns.missing is None else step.missing or divided_ns.missing
+            )
             return missing or explain_missing(run, Fact.TRACED_PASS)
         steps = self.complete[run.name]
         if isinstance(steps, Missing):
             return steps
         waiting = self._get_rank_wait(run)
         return compute_time_by_category(
-            divided.value,
+            divided_ns.value,
             run.replay_trace,
             steps,
             waiting,
@@ -131,8 +133,8 @@ class TracedWork(Struct, frozen=True):
             launches = [step.launch_cpu_ns for step in run.clean.steps]
             model = model_step(typical, float(np.median(launches)), 0, None, arrivals)
             return RankWaitTime(waits.wait_ns, float(model.ranks.sum()))
-        traced = compute_traced_wait_ns(run.replay_trace, self.steps[run.name], waits.wait_ns)
-        return RankWaitTime(waits.wait_ns, traced)
+        traced_ns = compute_traced_wait_ns(run.replay_trace, self.steps[run.name], waits.wait_ns)
+        return RankWaitTime(waits.wait_ns, traced_ns)
 
     def compute_waterfall(self, run: Run, baseline: Run | Missing) -> Waterfall | Missing:
         """Break down the difference between ``run`` and its baseline ``against``."""
@@ -224,10 +226,10 @@ def compare_runs(
     Raises:
         InputError: no run has the name or the mode ``baseline``.
     """
-    examined = [(run.name, run.doctor) for run in experiment.runs if run.doctor]
+    examinations = [(run.name, run.doctor) for run in experiment.runs if run.doctor]
     diagnoses = list_replay_diagnoses(experiment.runs)
     replays_match = not (
-        any(has_differing_replays(report) for _, report in examined)
+        any(has_differing_replays(report) for _, report in examinations)
         or any(diagnosis.wrong for _, diagnosis in diagnoses)
     )
     experiment = run_selection.exclude_examinations(experiment)
@@ -253,7 +255,7 @@ def compare_runs(
         experiment=experiment,
         baseline=baseline_run.name if baseline_run else None,
         runs=tuple(runs),
-        examinations=tuple((name, report) for name, report in examined if report.findings),
+        examinations=tuple((name, report) for name, report in examinations if report.findings),
         replay_diagnoses=tuple(
             (name, diagnosis) for name, diagnosis in diagnoses if diagnosis.fault_count
         ),
@@ -278,11 +280,11 @@ def _compare_run(
         and baseline_run is None
         and run_selection.get_family(run) == run_selection.get_family(explicit_baseline)
     )
-    compiled = find_run_without_graphs(run, experiment)
+    compiled_run = find_run_without_graphs(run, experiment)
     inputs = MetricInputs(
         run=run,
         baseline=baseline,
-        compiled_run=compiled,
+        compiled_run=compiled_run,
         traced_steps=traced_steps,
         integrity=work.integrity.get(run.name),
         coverage=work.compute_coverage(run),
@@ -309,9 +311,11 @@ def _compare_run(
         time_by_category=work.divide_time(run, step, figures),
         coverage=inputs.coverage,
         waterfall=inputs.waterfall,
-        compile_parts=compiled
-        if isinstance(compiled, Missing)
-        else split_compile_savings(inputs.waterfall, work.compute_waterfall(compiled, baseline)),
+        compile_parts=compiled_run
+        if isinstance(compiled_run, Missing)
+        else split_compile_savings(
+            inputs.waterfall, work.compute_waterfall(compiled_run, baseline)
+        ),
         break_even=baseline
         if isinstance(baseline, Missing)
         else compute_break_even(run, baseline, figures),

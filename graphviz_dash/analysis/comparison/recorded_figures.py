@@ -154,13 +154,13 @@ def compute_loop_step_ns(loop: ProgramLoop) -> float | None:
         )
         for family in range(len(loop.families))
     ]
-    timed = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
-    if len(timed) < _MIN_STEPS:
+    timed_rows = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+    if len(timed_rows) < _MIN_STEPS:
         return None
-    period, replay = _compute_period_and_replay(columns, timed)
+    period, replay = _compute_period_and_replay(columns, timed_rows)
     if replay is None or replay > period:
         return None
-    return float(columns.period_ns[timed].mean())
+    return float(columns.period_ns[timed_rows].mean())
 
 
 def compute_loop_replay_ns(loop: ProgramLoop) -> float | None:
@@ -227,18 +227,18 @@ def compute_loop_metrics(run: Run) -> Iterator[MetricValue]:
 
 
 def _compute_replay(report: LoopReport) -> MetricValue:
-    timed = [
+    timed_samples = [
         (member.steps, member.gpu.median)
         for family in report.families
         for member in family.members
         if member.gpu and member.steps
     ]
-    if not timed:
+    if not timed_samples:
         return make_missing_value(
             "loop_replay", Missing(Fact.FAMILIES, "no replay was timed on the GPU")
         )
-    steps = sum(count for count, _ in timed)
-    return make_value("loop_replay", sum(count * median for count, median in timed) / steps)
+    steps = sum(count for count, _ in timed_samples)
+    return make_value("loop_replay", sum(count * median for count, median in timed_samples) / steps)
 
 
 def _compute_padding(report: LoopReport) -> MetricValue:

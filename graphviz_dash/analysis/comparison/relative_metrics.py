@@ -102,10 +102,10 @@ def compute_relative_metrics(
     yield _compute_speedup("speedup", walls)
     yield _compute_speedup("speedup_interval", intervals)
     if isinstance(walls, Missing):
-        captured = run.clean is not None and run.clean.graphs
+        captured_graphs = run.clean is not None and run.clean.graphs
         yield make_missing_value("step_saving", walls)
         yield make_missing_value(
-            "break_even", walls if captured else explain_missing(run, Fact.GRAPH_COSTS)
+            "break_even", walls if captured_graphs else explain_missing(run, Fact.GRAPH_COSTS)
         )
     else:
         saving = walls.compute_interval(walls.baseline_medians - walls.run_medians)

@@ -142,8 +142,8 @@ class Comparison(Struct, frozen=True):
         None if runs were compared or a run with graphs has traced steps.
         """
         eager = [run for run in self.runs if not isinstance(run.graph_prediction, Missing)]
-        graphed = (run for run in self.runs if isinstance(run.graph_prediction, Missing))
-        if self.best is not None or any(run["traced_step_time"].value for run in graphed):
+        graphed_runs = (run for run in self.runs if isinstance(run.graph_prediction, Missing))
+        if self.best is not None or any(run["traced_step_time"].value for run in graphed_runs):
             return None
         return max(eager, key=lambda run: run.is_baseline, default=None)
 

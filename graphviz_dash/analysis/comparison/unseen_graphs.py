@@ -53,11 +53,11 @@ def find_unseen_graphs(run: Run, match: ReplayMatch | None) -> Caveat | None:
         )
         unmatched_count = count
     else:
-        matched = match or match_replays(run.graphs, trace, get_identities(run))
-        is_unmatched = matched.graph < 0
+        replay_match = match or match_replays(run.graphs, trace, get_identities(run))
+        is_unmatched = replay_match.graph < 0
         unmatched_rows, unmatched_count = (
-            matched.gpu_row[is_unmatched],
-            len(np.unique(matched.replay[is_unmatched])),
+            replay_match.gpu_row[is_unmatched],
+            len(np.unique(replay_match.replay[is_unmatched])),
         )
     if count is None and not unmatched_count:
         return None

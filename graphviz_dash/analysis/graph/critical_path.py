@@ -71,11 +71,11 @@ class StreamSchedule(Struct, frozen=True):
 def find_critical_path(dependencies: Dependencies, duration: Ints) -> CriticalPath:
     """Find the critical path for ``duration`` (count,) in ns; lowest indices break ties."""
     durations: list[int] = duration.tolist()
-    earliest = [0] * dependencies.count
+    earliest_start = [0] * dependencies.count
     for node in dependencies.order:
-        end = earliest[node] + durations[node]
+        end = earliest_start[node] + durations[node]
         for follower in dependencies.successors[node]:
-            earliest[follower] = max(earliest[follower], end)
+            earliest_start[follower] = max(earliest_start[follower], end)
     remaining_ns = [0] * dependencies.count
     for node in reversed(dependencies.order):
         longest_ns = 0
@@ -83,7 +83,7 @@ def find_critical_path(dependencies: Dependencies, duration: Ints) -> CriticalPa
             longest_ns = max(longest_ns, remaining_ns[follower])
         remaining_ns[node] = durations[node] + longest_ns
     length = max(remaining_ns, default=0)
-    starts = np.array(earliest, dtype=np.int64)
+    starts = np.array(earliest_start, dtype=np.int64)
     remaining = np.array(remaining_ns, dtype=np.int64)
     return CriticalPath(
         nodes=_trace_path(dependencies, durations, remaining_ns, length),
@@ -180,6 +180,6 @@ def _compute_max_concurrency(start: Ints, duration: Ints) -> int:
 
 def _group_values(count: int, keys: Ints, values: Ints) -> list[list[int]]:
     order = np.lexsort((values, keys))
-    ordered: list[int] = values[order].tolist()
+    sorted_values: list[int] = values[order].tolist()
     first: list[int] = np.searchsorted(keys[order], np.arange(count + 1)).tolist()
-    return [ordered[first[index] : first[index + 1]] for index in range(count)]
+    return [sorted_values[first[index] : first[index + 1]] for index in range(count)]

@@ -101,8 +101,8 @@ def check_device_launch_rules(
     for graph in graphs:
         for node in graph.nodes:
             findings += [
-                LaunchFinding(rule, violated, graph.id, node.index, kind)
-                for rule, violated, kind in _check_node(node, environment)
+                LaunchFinding(rule, is_violated, graph.id, node.index, kind)
+                for rule, is_violated, kind in _check_node(node, environment)
             ]
     return DeviceLaunch(
         tuple(finding for finding in findings if finding.is_violated),

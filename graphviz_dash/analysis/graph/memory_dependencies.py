@@ -61,15 +61,15 @@ def find_memory_edges(graph: CapturedGraph, independent_parts: GroupParts) -> In
     pieces = _find_pieces(graph.nodes)
     if pieces is None or _count_visits(pieces, clocks) > _MAX_VISITS:
         return None
-    needed: set[tuple[int, int]] = set()
+    needed_pairs: set[tuple[int, int]] = set()
     rank = np.empty(count, dtype=np.int64)
     rank[depend.order] = np.arange(count)
     for nodes in pieces:
         nodes.sort(key=rank.__getitem__)
-        _add_piece_dependencies(nodes, clocks, independent_parts, needed)
+        _add_piece_dependencies(nodes, clocks, independent_parts, needed_pairs)
     unknown = [node for node in depend.order if _is_unknown(graph.nodes[node])]
-    _add_order_dependencies(unknown, clocks, needed)
-    return np.array(sorted(needed), dtype=np.int64).reshape(-1, 2)
+    _add_order_dependencies(unknown, clocks, needed_pairs)
+    return np.array(sorted(needed_pairs), dtype=np.int64).reshape(-1, 2)
 
 
 class _Clocks:
@@ -159,11 +159,11 @@ def _add_piece_dependencies(
     by_chain: defaultdict[int, list[int]] = defaultdict(list)
     for node in nodes:
         before = clocks.before[node]
-        for chain, earlier in by_chain.items():
-            count = bisect_right(earlier, before[chain], key=clocks.position.__getitem__)
+        for chain, earlier_piece in by_chain.items():
+            count = bisect_right(earlier_piece, before[chain], key=clocks.position.__getitem__)
             needed.update(
                 (predecessor, node)
-                for predecessor in _select_last(node, earlier, count, independent_parts)
+                for predecessor in _select_last(node, earlier_piece, count, independent_parts)
             )
         by_chain[clocks.chain[node]].append(node)
 
@@ -217,11 +217,11 @@ def _add_order_dependencies(
             needed.update((predecessor, node) for predecessor in find_earlier(node))
     for node in unknown:
         # Predecessors of an earlier unknown node are implied.
-        covered = np.full(len(clocks.chains), -1, dtype=np.int32)
+        covered_clocks = np.full(len(clocks.chains), -1, dtype=np.int32)
         for predecessor in find_earlier(node):
-            np.maximum(covered, clocks.before[predecessor], out=covered)
-        for chain in np.flatnonzero(clocks.before[node] > covered).tolist():
-            first, last = int(covered[chain]) + 1, int(clocks.before[node, chain])
+            np.maximum(covered_clocks, clocks.before[predecessor], out=covered_clocks)
+        for chain in np.flatnonzero(clocks.before[node] > covered_clocks).tolist():
+            first, last = int(covered_clocks[chain]) + 1, int(clocks.before[node, chain])
             needed.update(
                 (predecessor, node) for predecessor in clocks.chains[chain][first : last + 1]
             )

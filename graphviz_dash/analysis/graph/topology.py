@@ -45,15 +45,15 @@ class GraphTopology(Struct, frozen=True):
     def find_chain(self) -> Ints | None:
         """Return the visible nodes in order if they form a single chain, else None."""
         rank = np.full(len(self.visible), -1, dtype=np.int64).tolist()
-        latest = [-1] * len(rank)
+        latest_nodes = [-1] * len(rank)
         chain: list[int] = []
         for node in self.order:
             # Latest visible node before this one.
             previous = max(
-                (rank[p] if self.visible[p] else latest[p] for p in self.predecessors[node]),
+                (rank[p] if self.visible[p] else latest_nodes[p] for p in self.predecessors[node]),
                 default=-1,
             )
-            latest[node] = previous
+            latest_nodes[node] = previous
             if self.visible[node]:
                 if previous != len(chain) - 1:
                     return None
@@ -64,8 +64,8 @@ class GraphTopology(Struct, frozen=True):
     def is_in_order(self, node: Ints, start: Ints) -> bool:
         """Check that rows matched to ``node`` (-1: none) start after their dependencies."""
         starts = np.full(len(self.visible), -1, dtype=np.int64)
-        matched = node >= 0
-        starts[node[matched]] = start[matched]
+        is_match = node >= 0
+        starts[node[is_match]] = start[is_match]
         source_start, target_start = starts[self._sources], starts[self._targets]
         return not bool(
             np.any((source_start >= 0) & (target_start >= 0) & (source_start > target_start))
@@ -76,9 +76,9 @@ class GraphTopology(Struct, frozen=True):
 
         Nodes of a class have the same signature, ancestors and descendants.
         """
-        up = self._compute_hashes(codes, self.order, self.predecessors)
+        hashes_up = self._compute_hashes(codes, self.order, self.predecessors)
         down = self._compute_hashes(codes, self.order[::-1], self.successors)
-        return list(zip(up, down, strict=True))
+        return list(zip(hashes_up, down, strict=True))
 
     @staticmethod
     def _compute_hashes(codes: Ints, order: list[int], neighbours: list[list[int]]) -> list[int]:
@@ -105,16 +105,16 @@ def find_visible_edges(graph: CapturedGraph, visible: npt.NDArray[np.bool_]) -> 
         successors[source].append(target)
         predecessors[target].append(source)
     # Nearest visible ancestors of each node, or the node itself if visible.
-    nearest: list[frozenset[int]] = [frozenset()] * len(graph.nodes)
+    nearest_nodes: list[frozenset[int]] = [frozenset()] * len(graph.nodes)
     pairs: set[tuple[int, int]] = set()
     for node in _sort_topologically(successors, predecessors):
         ancestors = frozenset[int]().union(
-            *(nearest[predecessor] for predecessor in predecessors[node])
+            *(nearest_nodes[predecessor] for predecessor in predecessors[node])
         )
         if visible[node]:
             pairs |= {(source, node) for source in ancestors}
             ancestors = frozenset((node,))
-        nearest[node] = ancestors
+        nearest_nodes[node] = ancestors
     return np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
 
 

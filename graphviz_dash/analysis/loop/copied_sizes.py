@@ -46,33 +46,33 @@ def can_infer_sizes(loop: ProgramLoop | None) -> bool:
 def infer_copied_sizes(loop: ProgramLoop, trace: Trace) -> dict[int, int]:
     """Infer unknown real sizes of steps in the traced window, by row in ``loop.steps``."""
     by_family: dict[int, dict[int, Ints]] = {}
-    for row, copied in _collect_copies(loop, trace).items():
+    for row, copied_bytes in _collect_copies(loop, trace).items():
         family = loop.steps.family[row]
         if family is not None and loop.steps.padded_size[row] is not None:
-            by_family.setdefault(family, {})[row] = copied
+            by_family.setdefault(family, {})[row] = copied_bytes
     sizes: dict[int, int] = {}
     for number, copies in by_family.items():
         rows = list(copies)
-        padded = np.array([loop.steps.padded_size[row] or 0 for row in rows], dtype=np.int64)
+        padded_sizes = np.array([loop.steps.padded_size[row] or 0 for row in rows], dtype=np.int64)
         smaller = np.array([_find_next_smaller(loop, number, row) for row in rows], dtype=np.int64)
-        if len(np.unique(padded)) < MIN_SIZES or not padded.all():
+        if len(np.unique(padded_sizes)) < MIN_SIZES or not padded_sizes.all():
             continue
         candidates = [
             real
             for position in range(1, min(_MAX_COPIES, *map(len, copies.values())) + 1)
-            if (real := _infer_real_sizes(_get_copy_at(copies, position), padded, smaller))
+            if (real := _infer_real_sizes(_get_copy_at(copies, position), padded_sizes, smaller))
             is not None
         ]
         if candidates:
             agreement = (np.stack(candidates) == candidates[0]).all(axis=0)
             real_sizes = zip(rows, candidates[0].tolist(), agreement.tolist(), strict=True)
-            sizes |= {row: real for row, real, agreed in real_sizes if agreed}
+            sizes |= {row: real for row, real, is_agreed in real_sizes if is_agreed}
     return sizes
 
 
 def _get_copy_at(copies: dict[int, Ints], position: int) -> Ints:
     """Return the bytes of the copy at ``position``, counted backwards from the replay, per step."""
-    return np.array([copied[-position] for copied in copies.values()], dtype=np.int64)
+    return np.array([copied_bytes[-position] for copied_bytes in copies.values()], dtype=np.int64)
 
 
 def _find_next_smaller(loop: ProgramLoop, number: int, row: int) -> int:
@@ -131,7 +131,7 @@ def _collect_copies(loop: ProgramLoop, trace: Trace) -> dict[int, Ints]:
     if len({steps.thread[row] for row in rows_by_number.values()}) != 1:
         return {}
     calls, launches, sizes = _collect_calls(trace)
-    called, thread = get_column(trace.runtime, "ts")[calls], get_threads(trace.runtime)[calls]
+    call_starts, thread = get_column(trace.runtime, "ts")[calls], get_threads(trace.runtime)[calls]
     launch_rows = np.flatnonzero(launches)
     copies: dict[int, Ints] = {}
     marks = trace.annotations.filter(trace.annotations["name"].str.starts_with(STEP))
@@ -144,8 +144,8 @@ def _collect_copies(loop: ProgramLoop, trace: Trace) -> dict[int, Ints]:
             continue
         inside = launch_rows[
             (thread[launch_rows] == mark_thread)
-            & (called[launch_rows] >= start)
-            & (called[launch_rows] <= start + length)
+            & (call_starts[launch_rows] >= start)
+            & (call_starts[launch_rows] <= start + length)
         ]
         family, member = steps.family[row], steps.member[row]
         if family is None or member is None:
@@ -170,8 +170,8 @@ def _collect_calls(trace: Trace) -> tuple[Ints, Ints, Ints]:
     launching = np.array([call is CallClass.GRAPH_LAUNCH for call in classes], dtype=bool)[codes]
     copying = np.array([call is CallClass.COPY for call in classes], dtype=bool)[codes]
     calls = np.flatnonzero(launching | copying)
-    thread, called = get_threads(trace.runtime)[calls], get_column(trace.runtime, "ts")[calls]
-    calls = calls[np.lexsort((called, thread))]
+    thread, call_starts = get_threads(trace.runtime)[calls], get_column(trace.runtime, "ts")[calls]
+    calls = calls[np.lexsort((call_starts, thread))]
     sizes = np.full(trace.runtime.height, _UNKNOWN, dtype=np.int64)
     gpu_codes, gpu_names = encode(trace.gpu["name"])
     inward = np.array([name.startswith(_INPUT_COPIES) for name in gpu_names], dtype=bool)[gpu_codes]

@@ -179,8 +179,8 @@ class FamilyReport(Struct, frozen=True):
     @property
     def kept_members(self) -> tuple[MemberReport, ...]:
         """Members whose graphs the program kept; all if it released them all."""
-        retained = tuple(member for member in self.members if not member.is_eviction)
-        return retained or self.members
+        retained_members = tuple(member for member in self.members if not member.is_eviction)
+        return retained_members or self.members
 
     @property
     def graphs(self) -> tuple[str, ...]:
@@ -234,13 +234,13 @@ def build_loop_report(run: Run) -> LoopReport | Missing:
         loop, infer_copied_sizes(loop, run.replay_trace) if run.replay_trace else {}
     )
     costs = {cost.graph: cost for cost in loop.graphs}
-    recorded = {graph.graph: graph for graph in recording.graphs}
+    recorded_graphs = {graph.graph: graph for graph in recording.graphs}
     uses = Counter(g for f in loop.families for member in f.members for g in set(member.graphs))
     graphs = _GraphFacts(
         costs=costs,
-        recorded=recorded,
+        recorded=recorded_graphs,
         uses=uses,
-        node_bytes=_estimate_node_bytes(costs, recorded),
+        node_bytes=_estimate_node_bytes(costs, recorded_graphs),
         evictions=find_released_graphs(recording),
         has_counted_steps=loop.step_count > len(columns.kind),
     )
@@ -294,9 +294,9 @@ def _build_family(
 ) -> FamilyReport:
     rows = np.flatnonzero(columns.family == index)
     kind = columns.kind[rows]
-    served = rows[columns.is_replay[rows]]
+    served_rows = rows[columns.is_replay[rows]]
     # A single pass over all members: steps grouped by member.
-    order = served[np.argsort(columns.member[served], kind="stable")]
+    order = served_rows[np.argsort(columns.member[served_rows], kind="stable")]
     bounds = np.searchsorted(columns.member[order], np.arange(len(family.members) + 1))
     members = [
         _build_member(
@@ -312,8 +312,8 @@ def _build_family(
             member_report.index,
         )
     )
-    step_ns = _compute_step_ns(columns, served, members)
-    samples = _collect_samples(members, columns, served, step_ns)
+    step_ns = _compute_step_ns(columns, served_rows, members)
+    samples = _collect_samples(members, columns, served_rows, step_ns)
     losses = _compute_losses(samples, columns, rows, step_ns or 0.0)
     return FamilyReport(
         index=index,
@@ -342,8 +342,8 @@ def _build_member(
     size, rest = _split_key(family, member)
     ids = tuple(dict.fromkeys(member.graphs))
     costs = [graphs.costs[graph] for graph in ids]
-    recorded = [graphs.recorded[graph] for graph in ids if graph in graphs.recorded]
-    nodes = _sum_known([graph.nodes for graph in recorded])
+    recorded_graphs = [graphs.recorded[graph] for graph in ids if graph in graphs.recorded]
+    nodes = _sum_known([graph.nodes for graph in recorded_graphs])
     is_exclusive = len(member.graphs) == 1 and graphs.uses[ids[0]] == 1
     gpu = np.array(costs[0].gpu_ns, dtype=np.float64) if is_exclusive else np.zeros(0)
     if not len(gpu):
@@ -359,7 +359,7 @@ def _build_member(
         launch=summarise(_select_recorded(columns.launch_ns[steps])),
         period=summarise(_select_recorded(columns.period_ns[steps])),
         nodes=nodes,
-        capture_ns=sum(graph.capture_ns for graph in recorded),
+        capture_ns=sum(graph.capture_ns for graph in recorded_graphs),
         first_launch_ns=_sum_known([cost.first_launch_ns for cost in costs]),
         exclusive_bytes=_sum_known([cost.exclusive_bytes for cost in costs]),
         pool_growth_bytes=_sum_known([cost.pool_growth_bytes for cost in costs]),
@@ -419,12 +419,12 @@ def _collect_samples(
     Members with fewer than three of either are a last resort, because one slow sample distorts the
     curve.
     """
-    timed = columns.select_settled(served)
-    timed = timed[np.argsort(columns.member[timed], kind="stable")]
-    other_ns = np.maximum(columns.period_ns[timed] - (step_ns or 0.0), 0.0)
-    member_of = columns.member[timed]
+    timed_rows = columns.select_settled(served)
+    timed_rows = timed_rows[np.argsort(columns.member[timed_rows], kind="stable")]
+    other_ns = np.maximum(columns.period_ns[timed_rows] - (step_ns or 0.0), 0.0)
+    member_of = columns.member[timed_rows]
     well_sampled: list[ReplaySamples] = []
-    undersampled: list[ReplaySamples] = []
+    undersampled_members: list[ReplaySamples] = []
     for member in members:
         if not member.size:
             continue
@@ -434,9 +434,9 @@ def _collect_samples(
             by_period = other_ns[first:last]
             times = by_period if len(by_period) >= _MIN_STEPS else times
         if len(times):
-            group = well_sampled if len(times) >= _MIN_SAMPLES else undersampled
+            group = well_sampled if len(times) >= _MIN_SAMPLES else undersampled_members
             group.append(ReplaySamples(member.size, member.other_axes, times, member.steps))
-    return tuple(well_sampled or undersampled)
+    return tuple(well_sampled or undersampled_members)
 
 
 def _count_real_sizes(columns: LoopColumns, rows: Ints) -> tuple[tuple[SizeSource, int], ...]:
@@ -453,10 +453,12 @@ def _compute_padding(
 ) -> PaddingCost | Missing:
     if isinstance(losses, Missing):
         return losses
-    served = rows[(columns.real[rows] > 0) & (columns.padded[rows] != NONE)]
-    served = served[~np.isin(columns.kind[served], (CAPTURE, FALLBACK))]
+    served_rows = rows[(columns.real[rows] > 0) & (columns.padded[rows] != NONE)]
+    served_rows = served_rows[~np.isin(columns.kind[served_rows], (CAPTURE, FALLBACK))]
     steps = sum(loss.requests for loss in losses)
-    return compute_padding_cost(samples, columns.real[served], columns.padded[served], steps)
+    return compute_padding_cost(
+        samples, columns.real[served_rows], columns.padded[served_rows], steps
+    )
 
 
 def _compute_losses(
@@ -474,8 +476,8 @@ def _compute_losses(
     sampled_sizes, curve = fit_size_times(
         samples, np.array([compute_median(member_samples.replay_ns) for member_samples in samples])
     )
-    real, padded = columns.real[rows], columns.padded[rows]
-    is_padded = padded > real
+    real, padded_sizes = columns.real[rows], columns.padded[rows]
+    is_padded = padded_sizes > real
     if is_padded.any() and bool((real[is_padded] < sampled_sizes[0]).all()):
         # The curve is flat below its first size, so zero padding cost would be an optimistic guess.
         return Missing(
@@ -483,7 +485,7 @@ def _compute_losses(
             f"no size below {sampled_sizes[0]:,} was timed, but padded steps have such sizes",
         )
     exact_ns = interpolate_times(real, sampled_sizes, curve)
-    padded_ns = interpolate_times(np.maximum(padded, 0), sampled_sizes, curve)
+    padded_ns = interpolate_times(np.maximum(padded_sizes, 0), sampled_sizes, curve)
     is_fallback = columns.kind[rows] == FALLBACK
     period = columns.period_ns[rows]
     is_timed = np.isin(rows, columns.select_settled(rows[is_fallback]))
@@ -492,7 +494,7 @@ def _compute_losses(
     # initialization), count with the mean of the others.
     typical_ns = float(over_ns[is_timed].mean()) if is_timed.any() else np.nan
     fallback_ns = np.where(is_timed, over_ns, np.where(is_fallback, typical_ns, 0.0))
-    padding_ns = np.where(is_fallback | (padded == NONE), 0.0, padded_ns - exact_ns)
+    padding_ns = np.where(is_fallback | (padded_sizes == NONE), 0.0, padded_ns - exact_ns)
     sizes, positions = np.unique(real, return_inverse=True)
     columns_of = [
         np.bincount(positions, weights=weights, minlength=len(sizes))

@@ -84,14 +84,14 @@ class LoopColumns(Struct, frozen=True):
         Excludes the first step of each shape, in which libraries initialize (30 ms for cuDNN
         attention).
         """
-        timed: Ints = rows[self.period_ns[rows] != NONE]
-        if not (self.real[timed] != NONE).any():
-            return timed
-        is_single = self.kind[timed] == _REPLAY
-        groups = np.where(is_single, self.member[timed], self.real[timed])
+        timed_rows: Ints = rows[self.period_ns[rows] != NONE]
+        if not (self.real[timed_rows] != NONE).any():
+            return timed_rows
+        is_single = self.kind[timed_rows] == _REPLAY
+        groups = np.where(is_single, self.member[timed_rows], self.real[timed_rows])
         first = np.unique(np.stack((is_single, groups)), axis=1, return_index=True)[1]
-        settled_rows: Ints = np.delete(timed, first)
-        return settled_rows if len(settled_rows) else timed
+        settled_rows: Ints = np.delete(timed_rows, first)
+        return settled_rows if len(settled_rows) else timed_rows
 
 
 def build_loop_columns(
@@ -109,8 +109,8 @@ def build_loop_columns(
     for row, size in copied.items():
         real[row], source[row] = size, SIZE_SOURCES.index(SizeSource.COPIES)
     kind, family = _encode_kinds(steps.kind), _encode_column(steps.family)
-    biased = _find_biased(source, kind, family, real, loop.window_rows)
-    real[biased] = source[biased] = NONE
+    is_biased = _find_biased(source, kind, family, real, loop.window_rows)
+    real[is_biased] = source[is_biased] = NONE
     begin, thread = _encode_column(steps.start_ns), _encode_column(steps.thread)
     clean = _find_clean_ranges(loop)
     return LoopColumns(
@@ -147,21 +147,27 @@ def _find_biased(
     Otherwise all known requests would seem to fit no graph.
     """
     by_shapes = source == SIZE_SOURCES.index(SizeSource.SHAPES)
-    traced = np.zeros(len(kind), dtype=bool)
-    traced[np.array([row for row in window if row is not None], dtype=np.int64)] = True
-    biased = np.zeros(len(kind), dtype=bool)
+    is_traced = np.zeros(len(kind), dtype=bool)
+    is_traced[np.array([row for row in window if row is not None], dtype=np.int64)] = True
+    is_biased = np.zeros(len(kind), dtype=bool)
     for number in np.unique(family[by_shapes]):
         is_family = family == number
         is_replay = is_family & np.isin(kind, REPLAY_KINDS)
         if (real[is_replay] == NONE).any():
-            allowed = traced if (real[is_replay & traced] != NONE).any() else np.zeros_like(traced)
-            biased |= is_family & by_shapes & ~allowed
-    return np.flatnonzero(biased)
+            is_allowed = (
+                is_traced
+                if (real[is_replay & is_traced] != NONE).any()
+                else np.zeros_like(is_traced)
+            )
+            is_biased |= is_family & by_shapes & ~is_allowed
+    return np.flatnonzero(is_biased)
 
 
 def _encode_column(values: Sequence[int | None]) -> Ints:
-    encoded = [NONE if value is None else value for value in values] if None in values else values
-    return np.array(encoded, dtype=np.int64)
+    encoded_values = (
+        [NONE if value is None else value for value in values] if None in values else values
+    )
+    return np.array(encoded_values, dtype=np.int64)
 
 
 def _find_clean_ranges(loop: ProgramLoop) -> Ints:

@@ -77,11 +77,11 @@ def compute_padding_cost(
 
     generator = np.random.Generator(np.random.PCG64(_SEED))
     medians = np.array([np.median(member.replay_ns) for member in samples])
-    resampled = [
+    resampled_costs = [
         draw_independent_medians(member.replay_ns, _RESAMPLES, generator) for member in samples
     ]
     min_samples = min(len(member.replay_ns) for member in samples)
-    spread = compute_interval(compute_step_cost(np.array(resampled)), min_samples)
+    spread = compute_interval(compute_step_cost(np.array(resampled_costs)), min_samples)
     return PaddingCost(float(compute_step_cost(medians)), steps, spread)
 
 
@@ -89,10 +89,12 @@ def combine_costs(costs: Sequence[PaddingCost]) -> PaddingCost:
     """Combine the padding costs of several families, which vary independently; at least one."""
     steps = sum(cost.steps for cost in costs)
     mean = sum(cost.total_ns for cost in costs) / steps
-    below = math.hypot(*(cost.steps * (cost.step_ns - cost.spread.low) for cost in costs))
-    above = math.hypot(*(cost.steps * (_get_high(cost) - cost.step_ns) for cost in costs))
+    error_below = math.hypot(*(cost.steps * (cost.step_ns - cost.spread.low) for cost in costs))
+    error_above = math.hypot(*(cost.steps * (_get_high(cost) - cost.step_ns) for cost in costs))
     samples = min(cost.spread.samples for cost in costs)
-    spread = Spread(mean - below / steps, mean + above / steps, SpreadKind.INTERVAL, samples)
+    spread = Spread(
+        mean - error_below / steps, mean + error_above / steps, SpreadKind.INTERVAL, samples
+    )
     return PaddingCost(mean, steps, spread)
 
 

@@ -78,15 +78,15 @@ def list_allocator_states(runs: Iterable[Run]) -> tuple[AllocatorState, ...]:
 def _build_state(run: Run) -> AllocatorState:
     use = run.memory
     assert use is not None
-    reserved = sum(pool.reserved_bytes for pool in use.pools)
-    allocated = sum(pool.allocated_bytes for pool in use.pools)
-    default_allocated = max(use.allocated_bytes - allocated, 0)
+    reserved_bytes = sum(pool.reserved_bytes for pool in use.pools)
+    allocated_bytes = sum(pool.allocated_bytes for pool in use.pools)
+    default_allocated = max(use.allocated_bytes - allocated_bytes, 0)
     return AllocatorState(
         run=run.name,
         default_allocated=default_allocated,
-        default_free=max(use.reserved_bytes - reserved - default_allocated, 0),
-        pools_allocated=allocated,
-        pools_free=max(reserved - allocated, 0),
+        default_free=max(use.reserved_bytes - reserved_bytes - default_allocated, 0),
+        pools_allocated=allocated_bytes,
+        pools_free=max(reserved_bytes - allocated_bytes, 0),
         pools=len(use.pools),
         peak_allocated=use.peak_allocated_bytes,
         graphs=sum(graph.parent is None for graph in run.graphs),

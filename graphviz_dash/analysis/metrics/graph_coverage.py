@@ -81,14 +81,14 @@ def compute_coverage(trace: Trace, traced_steps: Sequence[Step]) -> Coverage | M
     ).launch
     codes, names = encode(trace.runtime["name"])
     is_graph_launch = np.array([get_call_class(name) is CallClass.GRAPH_LAUNCH for name in names])
-    linked = launch >= 0
-    if not linked.any():
+    linked_rows = launch >= 0
+    if not linked_rows.any():
         return Missing(Fact.GPU_WORK, "the trace links no GPU work to its launch")
     from_graph = np.zeros(len(rows), dtype=np.bool_)
-    from_graph[linked] = is_graph_launch[codes[launch[linked]]]
+    from_graph[linked_rows] = is_graph_launch[codes[launch[linked_rows]]]
     duration = np.maximum(get_column(trace.gpu, "dur")[rows], 0)
     total_ns = float(duration.sum())
-    outside = ~from_graph & linked
+    outside = ~from_graph & linked_rows
     return Coverage(
         work_share=float(from_graph.mean()),
         time_share=float(duration[from_graph].sum() / total_ns) if total_ns else 0.0,
@@ -169,5 +169,5 @@ def _classify_origin(origin: NodeOrigin) -> tuple[Reason, str | None]:
 
 def _get_region_name(path: tuple[str, ...]) -> str:
     """Return the name of the compiled function without its hash, which changes per build."""
-    named = (name for name in path if name.startswith("CompiledFunction"))
-    return next(named, "Torch-Compiled Region")
+    named_parts = (name for name in path if name.startswith("CompiledFunction"))
+    return next(named_parts, "Torch-Compiled Region")

@@ -176,9 +176,9 @@ def _check_loops(run: Run) -> Iterator[Caveat]:
 def _check_steps(run: Run, traced_steps: tuple[Step, ...]) -> Iterator[Caveat]:
     if not traced_steps or run.replay_trace is None:
         return
-    without = find_missing_gpu_work(run.replay_trace)
-    if without is not None:
-        yield make_caveat(CaveatCode.NO_GPU_WORK, reason=without.reason)
+    reason = find_missing_gpu_work(run.replay_trace)
+    if reason is not None:
+        yield make_caveat(CaveatCode.NO_GPU_WORK, reason=reason.reason)
     devices = measure_devices(run.replay_trace, traced_steps)
     if len(devices) > 1:
         yield make_caveat(CaveatCode.SEVERAL_GPUS, devices=devices)
@@ -189,8 +189,10 @@ def _check_steps(run: Run, traced_steps: tuple[Step, ...]) -> Iterator[Caveat]:
     if method is not StepMethod.MARKED:
         yield make_caveat(CaveatCode.FOREIGN_STEPS, method=method.value)
     if len(traced_steps) < FEW_TRACED_STEPS:
-        imported = bool(run.manifest.sources)
-        yield make_caveat(CaveatCode.FEW_TRACED_STEPS, count=len(traced_steps), imported=imported)
+        is_imported = bool(run.manifest.sources)
+        yield make_caveat(
+            CaveatCode.FEW_TRACED_STEPS, count=len(traced_steps), imported=is_imported
+        )
 
 
 def _check_observer(run: Run, figures: Mapping[str, MetricValue]) -> Iterator[Caveat]:
@@ -238,9 +240,9 @@ def _check_integrity(integrity: TraceIntegrity | None) -> Iterator[Caveat]:
             continue
         if (missing := integrity.explain(claim)) is not None:
             claims.setdefault(missing, []).append(claim)
-    for missing, unsupported in claims.items():
+    for missing, reasons in claims.items():
         yield make_caveat(
-            CaveatCode.UNSUPPORTED_CLAIMS, claims=tuple(unsupported), reason=missing.reason
+            CaveatCode.UNSUPPORTED_CLAIMS, claims=tuple(reasons), reason=missing.reason
         )
 
 
@@ -282,9 +284,14 @@ def _check_pair(run: Run, baseline: Run) -> Iterator[Caveat]:
 
 
 def _check_uneven_steps(run: Run, figures: Mapping[str, MetricValue]) -> Iterator[Caveat]:
-    mean, traced = figures["recorded_step"].value, figures["traced_step_time"].value
+    mean, traced_ns = figures["recorded_step"].value, figures["traced_step_time"].value
     # If the CPU runs ahead, single recorded steps are meaningless; profiled steps are complete.
-    if run.recording is None or mean is None or not traced or traced >= MIN_OBSERVER_EFFECT * mean:
+    if (
+        run.recording is None
+        or mean is None
+        or not traced_ns
+        or traced_ns >= MIN_OBSERVER_EFFECT * mean
+    ):
         return
     summary = summarise(run.recording.step_ns)
     long_count, share = find_long_steps(run.recording)
@@ -295,7 +302,7 @@ def _check_uneven_steps(run: Run, figures: Mapping[str, MetricValue]) -> Iterato
             count=len(run.recording.step_ns),
             share=share,
             median=summary.median,
-            traced=traced,
+            traced=traced_ns,
         )
 
 

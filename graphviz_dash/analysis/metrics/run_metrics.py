@@ -77,15 +77,15 @@ def compute_step_metrics(run: Run) -> Iterable[MetricValue]:
         for metric in ("step_time", "step_interval", "launch_cpu_time"):
             yield make_missing_value(metric, explain_missing(run, Fact.CLEAN_PASS))
         return
-    untimed = Missing(Fact.STEP_TIMES, "no synchronised iteration was timed")
-    yield _compute_clean_median("step_time", get_step_times(clean), untimed)
+    missing_step = Missing(Fact.STEP_TIMES, "no synchronised iteration was timed")
+    yield _compute_clean_median("step_time", get_step_times(clean), missing_step)
     yield _compute_clean_median(
         "step_interval",
         clean.process_back_to_back_ns,
         Missing(Fact.STEP_TIMES, "no back-to-back iteration was timed"),
     )
     launches = [[step.launch_cpu_ns for step in steps] for steps in clean.process_steps]
-    yield _compute_clean_median("launch_cpu_time", launches, untimed)
+    yield _compute_clean_median("launch_cpu_time", launches, missing_step)
 
 
 def get_step_times(clean: CleanTimings) -> list[list[int]]:
@@ -120,8 +120,8 @@ def compute_traced_slowdown(run: Run, traced_steps: tuple[Step, ...]) -> float |
     clean = compute_clean_step_ns(run)
     if not clean or not traced_steps or traced_steps[0].method is StepMethod.WHOLE:
         return None
-    traced = summarise([step.duration_ns for step in traced_steps])
-    return None if traced is None else traced.median / clean
+    traced_spread = summarise([step.duration_ns for step in traced_steps])
+    return None if traced_spread is None else traced_spread.median / clean
 
 
 def compute_graph_costs(run: Run) -> Iterable[MetricValue]:
@@ -159,14 +159,14 @@ def compute_one_off_cost(
             Fact.COMPILE_TIME,
             "compilation is most of the cost and is not timed separately from the warm-up",
         )
-    once = sum(life.capture_ns + life.instantiate_ns for life in clean.graphs)
+    once_ns = sum(life.capture_ns + life.instantiate_ns for life in clean.graphs)
     if mode.captures_entire_step:
-        return once + sum(life.first_launch_ns for life in clean.graphs) - step_ns
+        return once_ns + sum(life.first_launch_ns for life in clean.graphs) - step_ns
     uploads = [life.upload_ns for life in clean.graphs]
-    timed = [upload for upload in uploads if upload is not None]
-    if len(timed) < len(uploads):
+    timed_uploads = [upload for upload in uploads if upload is not None]
+    if len(timed_uploads) < len(uploads):
         return Missing(Fact.UPLOAD, "the upload of a graph was not timed")
-    return float(once + sum(timed))
+    return float(once_ns + sum(timed_uploads))
 
 
 def compute_memory_metrics(run: Run) -> Iterable[MetricValue]:

@@ -162,9 +162,9 @@ def is_examination(run: Run) -> bool:
 
     False if a collection added the report to a failed mode, so that the failure stays visible.
     """
-    tried = any(failure.stage is Pass.CLEAN for failure in run.manifest.failures)
+    was_tried = any(failure.stage is Pass.CLEAN for failure in run.manifest.failures)
     has_report = run.doctor is not None or run.replay_check is not None
-    return has_report and run.clean is None and not tried
+    return has_report and run.clean is None and not was_tried
 
 
 def exclude_examinations(experiment: Experiment) -> Experiment:

@@ -62,12 +62,12 @@ def analyze_run(run: Run, tables: Sequence[NodeTable]) -> dict[str, Concurrency 
 
     ``tables`` covers all graphs of the run.
     """
-    matched = find_timing_replays(run)
+    replay_match = find_timing_replays(run)
     by_id = {table.graph.id: table for table in tables}
     by_graph: dict[str, Concurrency | Missing] = {}
     for graph in run.graphs:
         if graph.parent is None:
-            graph_measured = measure_graph(graph, run.graphs, matched)
+            graph_measured = measure_graph(graph, run.graphs, replay_match)
             by_graph[graph.id] = (
                 graph_measured
                 if isinstance(graph_measured, Missing)

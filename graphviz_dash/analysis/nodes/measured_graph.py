@@ -130,8 +130,8 @@ def find_timing_replays(run: Run) -> ReplayMatch | None:
     if not run.graphs:
         return None
     trace = run.replay_trace
-    traced = None if trace is None else match_replays(run.graphs, trace, get_identities(run))
-    return select_timed_replays(run, traced)
+    replays = None if trace is None else match_replays(run.graphs, trace, get_identities(run))
+    return select_timed_replays(run, replays)
 
 
 def measure_graph(
@@ -227,16 +227,16 @@ def _compute_gaps(
     gap = start[:, target] - (start + duration)[:, source]
     median = _round_to_int(np.median(gap, axis=0))
     # The shortest gap of a node follows the last predecessor.
-    shortest = np.full(len(traced_nodes), np.iinfo(np.int64).max, dtype=np.int64)
-    np.minimum.at(shortest, target, median)
-    lost = np.where(median == shortest[target], np.maximum(median, 0), 0)
+    shortest_gap = np.full(len(traced_nodes), np.iinfo(np.int64).max, dtype=np.int64)
+    np.minimum.at(shortest_gap, target, median)
+    lost_ns = np.where(median == shortest_gap[target], np.maximum(median, 0), 0)
     return tuple(
         EdgeGap(*values)
         for values in zip(
             traced_nodes[source].tolist(),
             traced_nodes[target].tolist(),
             median.tolist(),
-            lost.tolist(),
+            lost_ns.tolist(),
             strict=True,
         )
     )

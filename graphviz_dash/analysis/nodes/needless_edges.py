@@ -79,11 +79,13 @@ def find_redundant_edges(
     durations = np.maximum(duration, 0)
     if graph is not None and has_operands(graph):
         is_traced = duration >= 0
-        needed = _find_needed(graph, is_traced, groups)
-        needed_by_memory = _find_needed(graph, is_traced, ()) if groups else needed
-        if needed is not None and needed_by_memory is not None:
-            redundant = _select_redundant(edges, needed)
-            path = find_critical_path(Dependencies.from_edges(count, needed), durations).length
+        needed_edges = _find_needed(graph, is_traced, groups)
+        needed_by_memory = _find_needed(graph, is_traced, ()) if groups else needed_edges
+        if needed_edges is not None and needed_by_memory is not None:
+            redundant = _select_redundant(edges, needed_edges)
+            path = find_critical_path(
+                Dependencies.from_edges(count, needed_edges), durations
+            ).length
             extra_count = len(redundant) - len(_select_redundant(edges, needed_by_memory))
             return RedundantEdges(
                 groups,
@@ -91,11 +93,11 @@ def find_redundant_edges(
                 extra_count,
                 path,
                 count_unknown_nodes(graph),
-                _list_pairs(needed),
+                _list_pairs(needed_edges),
             )
-    redundant, changed = _separate_parts(edges, groups)
-    path = find_critical_path(Dependencies.from_edges(count, changed), durations).length
-    return RedundantEdges(groups, redundant, len(redundant), path, None, _list_pairs(changed))
+    redundant, changed_edges = _separate_parts(edges, groups)
+    path = find_critical_path(Dependencies.from_edges(count, changed_edges), durations).length
+    return RedundantEdges(groups, redundant, len(redundant), path, None, _list_pairs(changed_edges))
 
 
 def _list_pairs(edges: Ints) -> tuple[tuple[int, int], ...]:
@@ -111,10 +113,10 @@ def _find_needed(
         for part_index, part in enumerate(group.parts)
         for index in part
     }
-    needed = find_memory_edges(graph, parts_by_node)
-    if needed is None:
+    needed_edges = find_memory_edges(graph, parts_by_node)
+    if needed_edges is None:
         return None
-    edges = tuple(GraphEdge(source, target) for source, target in needed.tolist())
+    edges = tuple(GraphEdge(source, target) for source, target in needed_edges.tolist())
     return find_visible_edges(msgspec.structs.replace(graph, edges=edges), is_traced)
 
 
@@ -131,8 +133,8 @@ def _separate_parts(
 
     Returns the removed edges and all remaining edges.
     """
-    removed: list[tuple[int, int]] = []
-    added: list[tuple[int, int]] = []
+    removed_edges: list[tuple[int, int]] = []
+    added_edges: list[tuple[int, int]] = []
     predecessors: dict[int, list[int]] = {}
     successors: dict[int, list[int]] = {}
     for source, target in edges.tolist():
@@ -141,11 +143,17 @@ def _separate_parts(
     for group in groups:
         heads = [part[0] for part in group.parts]
         tails = [part[-1] for part in group.parts]
-        removed += list(zip(tails[:-1], heads[1:], strict=True))
-        added += [(source, head) for source in predecessors.get(heads[0], ()) for head in heads[1:]]
-        added += [(tail, target) for target in successors.get(tails[-1], ()) for tail in tails[:-1]]
-    remaining = {(a, b) for a, b in edges.tolist()} - set(removed)
-    return tuple(removed), np.array(sorted(remaining | set(added)), dtype=np.int64).reshape(-1, 2)
+        removed_edges += list(zip(tails[:-1], heads[1:], strict=True))
+        added_edges += [
+            (source, head) for source in predecessors.get(heads[0], ()) for head in heads[1:]
+        ]
+        added_edges += [
+            (tail, target) for target in successors.get(tails[-1], ()) for tail in tails[:-1]
+        ]
+    remaining = {(a, b) for a, b in edges.tolist()} - set(removed_edges)
+    return tuple(removed_edges), np.array(
+        sorted(remaining | set(added_edges)), dtype=np.int64
+    ).reshape(-1, 2)
 
 
 def _find_single_successors(edges: Ints, count: int) -> dict[int, int]:

@@ -123,11 +123,11 @@ def build_tables(run: Run, graphs: Iterable[CapturedGraph] | None = None) -> dic
     if not graphs:
         return {}
     trace = run.replay_trace
-    traced = None if trace is None else match_replays(run.graphs, trace, get_identities(run))
-    matched = select_timed_replays(run, traced)
-    attributed = attribute_graphs(graphs, run.capture_traces)
+    all_replays = None if trace is None else match_replays(run.graphs, trace, get_identities(run))
+    timed_replays = select_timed_replays(run, all_replays)
+    attributions = attribute_graphs(graphs, run.capture_traces)
     return {
-        graph.id: build_node_table(graph, attributed[graph.id], matched, run.graphs)
+        graph.id: build_node_table(graph, attributions[graph.id], timed_replays, run.graphs)
         for graph in graphs
     }
 
@@ -232,13 +232,13 @@ def _compute_spread(
     values: Ints, node: Narrow, first: Ints, counts: Ints
 ) -> tuple[Ints, Floats, Ints]:
     """Compute minimum, median and maximum of each node's values, which start at ``first``."""
-    ordered = values[np.lexsort((values, node))]
+    sorted_values = values[np.lexsort((values, node))]
     last = first + counts - 1
-    median = (ordered[first + (counts - 1) // 2] + ordered[first + counts // 2]) / 2
-    return ordered[first], median, ordered[last]
+    median = (sorted_values[first + (counts - 1) // 2] + sorted_values[first + counts // 2]) / 2
+    return sorted_values[first], median, sorted_values[last]
 
 
 def sort_nodes_by_duration(table: NodeTable) -> list[NodeRow]:
     """List the timed nodes, longest median first."""
-    timed = [row for row in table.rows if row.times.median_ns is not None]
-    return sorted(timed, key=lambda row: (-(row.times.median_ns or 0.0), row.node.index))
+    timed_rows = [row for row in table.rows if row.times.median_ns is not None]
+    return sorted(timed_rows, key=lambda row: (-(row.times.median_ns or 0.0), row.node.index))

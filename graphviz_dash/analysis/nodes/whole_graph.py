@@ -99,7 +99,7 @@ def expand_graph(run: Run, graph_id: str) -> ExpandedGraph:
     """
     by_id = {graph.id: graph for graph in run.graphs}
     tables = build_tables(
-        run, [by_id[nested] for nested in _list_nested_ids(by_id[graph_id], by_id)]
+        run, [by_id[nested_id] for nested_id in _list_nested_ids(by_id[graph_id], by_id)]
     )
     return combine_tables(graph_id, run.graphs, tables.__getitem__)
 
@@ -147,7 +147,7 @@ def combine_tables(
         if any(body in first for body in row.node.bodies)
     }
     nodes = tuple(row.node for row in rows)
-    combined = replace(
+    combined_table = replace(
         root,
         graph=msgspec.structs.replace(root.graph, nodes=nodes, edges=tuple(edges)),
         rows=tuple(rows),
@@ -155,7 +155,7 @@ def combine_tables(
         replay_kernels=sum(table.replay_kernels for table in tables),
         matched_kernels=sum(table.matched_kernels for table in tables),
     )
-    return ExpandedGraph(combined, tuple(owners), bodies, top)
+    return ExpandedGraph(combined_table, tuple(owners), bodies, top)
 
 
 def _list_nested_ids(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]) -> list[str]:

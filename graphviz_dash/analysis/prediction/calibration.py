@@ -185,12 +185,12 @@ def calibrate(
             source,
         )
         samples.append(_build_sample(workload, rough, held_out))
-    checked = tuple(_build_sample(workload, rough, rough) for workload in checks)
+    checked_samples = tuple(_build_sample(workload, rough, rough) for workload in checks)
     return msgspec.structs.replace(
         rough,
         samples=tuple(samples),
-        holdout_samples=checked,
-        errors=_fit_errors(samples, checked or tuple(samples)),
+        holdout_samples=checked_samples,
+        errors=_fit_errors(samples, checked_samples or tuple(samples)),
     )
 
 
@@ -279,18 +279,18 @@ def _fit_line(count: Sequence[float], value: Sequence[float]) -> tuple[float, fl
     """Fit a fixed and a per-item value, neither negative, with the smallest relative errors."""
     scale = np.maximum(np.array(value, dtype=np.float64), 1.0)
     matrix = np.stack([1 / scale, np.array(count, dtype=np.float64) / scale], axis=1)
-    fixed, per_unit = _solve_nonnegative(matrix, np.array(value, dtype=np.float64) / scale)
-    return float(fixed), float(per_unit)
+    fixed_ns, per_unit = _solve_nonnegative(matrix, np.array(value, dtype=np.float64) / scale)
+    return float(fixed_ns), float(per_unit)
 
 
 def _assemble_calibration(
     recorded: Sequence[RecordedWorkload], terms: dict[str, float], source: CalibrationSource
 ) -> Calibration:
     nodes = [len(workload.step) for workload in recorded]
-    between = []
+    between_errors = []
     for workload in recorded:
         replay = predict_replay(workload.step, terms, source.gpu.multiprocessors)
-        between.append(workload.interval_ns - (replay.total_ns - replay.fixed_ns))
+        between_errors.append(workload.interval_ns - (replay.total_ns - replay.fixed_ns))
     return Calibration(
         format=CALIBRATION_FORMAT,
         version=CALIBRATION_VERSION,
@@ -300,7 +300,7 @@ def _assemble_calibration(
         gpu=source.gpu,
         environment=source.environment,
         terms=terms,
-        interval_fixed_ns=max(float(np.median(between)), 0.0),
+        interval_fixed_ns=max(float(np.median(between_errors)), 0.0),
         errors=ErrorScale({}, 0.0, 0.0),
         replay_cpu_ns=_fit_line(nodes, [workload.replay_cpu_ns for workload in recorded]),
         capture=_fit_line(
@@ -320,18 +320,18 @@ def _build_sample(
     workload: RecordedWorkload, calibration: Calibration, held_out_calibration: Calibration
 ) -> CalibrationSample:
     replay = predict_replay(workload.step, calibration.terms, calibration.gpu.multiprocessors)
-    predicted, interval = predict_times(workload, held_out_calibration)
+    predicted_times, interval = predict_times(workload, held_out_calibration)
     return CalibrationSample(
         name=workload.name,
         nodes=workload.nodes,
         streams=workload.step.stream_count,
         work_ns=replay.work_ns + replay.slowed_ns,
         features=dict(replay.features),
-        sources=compute_error_sources(workload.step, predicted),
+        sources=compute_error_sources(workload.step, predicted_times),
         step_ns=workload.step_ns,
         interval_ns=workload.interval_ns,
         replay_cpu_ns=workload.replay_cpu_ns,
-        predicted_ns=predicted,
+        predicted_ns=predicted_times,
         predicted_interval_ns=interval,
         eager_cpu_ns=workload.eager_cpu_ns,
         capture_ns=workload.capture_ns,

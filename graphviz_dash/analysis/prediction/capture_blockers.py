@@ -154,7 +154,7 @@ def _find_call_blockers(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
         groups.setdefault(key, []).append(call)
     for (rule, op, module, source), rows in groups.items():
         by_call = Counter((call.step, call.name) for call in rows)
-        visited = {call.step for call in rows}
+        visited_steps = {call.step for call in rows}
         yield Blocker(
             rule=RULES[rule],
             # torch's allocator may allocate during a capture; other libraries must not. Without
@@ -165,8 +165,8 @@ def _find_call_blockers(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
             source=source,
             evidence=_summarise_calls(rows),
             count=max(by_call.values()),
-            cpu_ns=sum(int(duration[call.row]) for call in rows) // len(visited),
-            steps=len(visited),
+            cpu_ns=sum(int(duration[call.row]) for call in rows) // len(visited_steps),
+            steps=len(visited_steps),
         )
 
 
@@ -175,12 +175,12 @@ def _find_origins(
 ) -> Iterator[tuple[_Call, NodeOrigin]]:
     starts = [traced_step.start for traced_step in step.steps]
     ops = np.searchsorted(get_column(trace.ops, "ts"), starts) // _OPS_PER_BATCH
-    for _, some in groupby(calls, lambda call: int(ops[call.step])):
-        group = list(some)
+    for _, step_calls in groupby(calls, lambda call: int(ops[call.step])):
+        group = list(step_calls)
         first, last = step.steps[group[0].step], step.steps[group[-1].step]
         # A margin of twice the first step's length, not that of the whole batch.
-        around = select_near(trace, first.start, last.end, margin=2 * first.duration_ns)
-        origins = OriginResolver(around, np.array([call.row for call in group], dtype=np.int64))
+        near_rows = select_near(trace, first.start, last.end, margin=2 * first.duration_ns)
+        origins = OriginResolver(near_rows, np.array([call.row for call in group], dtype=np.int64))
         for index, call in enumerate(group):
             yield call, origins.get_origin(index, _METHOD, 1.0)
 
@@ -275,8 +275,8 @@ def _find_optimizer_blockers(trace: Trace, step: EagerStep) -> Iterator[Blocker]
     reads = trace.ops.select("ts", "dur", "pid", "tid").filter(trace.ops["name"] == "aten::item")
     start, end = _get_spans(reads)
     thread = get_threads(reads)
-    waited = Nesting.build(start, end - start, thread).find_around(*_find_waits(trace))
-    on_cpu = np.setdiff1d(np.arange(len(reads)), waited)
+    waiting_ranges = Nesting.build(start, end - start, thread).find_around(*_find_waits(trace))
+    on_cpu = np.setdiff1d(np.arange(len(reads)), waiting_ranges)
     begin, stop = _get_spans(marks)
     tids = get_threads(marks)
     counts: dict[str, list[int]] = {}
@@ -326,10 +326,10 @@ def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     # The first step may be warm-up, so the last differing step is more representative.
     other = get_work_signature(trace, step.steps[differing[-1]])
     pairs = zip(typical.appearances, other.appearances, strict=False)
-    shorter = min(len(typical.appearances), len(other.appearances))
+    min_count = min(len(typical.appearances), len(other.appearances))
     first_difference = next(
         (index for index, (own_look, other_look) in enumerate(pairs) if own_look != other_look),
-        shorter,
+        min_count,
     )
     difference_signature = other if first_difference < len(other.appearances) else typical
     launch = difference_signature.launches[first_difference : first_difference + 1]
@@ -387,12 +387,12 @@ def _has_lost_calls(
 
 
 def _list_exclusive_operators(
-    trace: Trace, step: Step, own: WorkSignature, other: WorkSignature
+    trace: Trace, step: Step, signature: WorkSignature, other: WorkSignature
 ) -> set[str | None]:
     """List the operators of the work of ``step`` that another step lacks; None if unknown."""
     remaining = Counter(other.appearances)
     launches = []
-    for look, launch in zip(own.appearances, own.launches.tolist(), strict=True):
+    for look, launch in zip(signature.appearances, signature.launches.tolist(), strict=True):
         if remaining[look]:
             remaining[look] -= 1
         else:

@@ -184,8 +184,8 @@ def _find_matching_steps(
     trace: Trace, traced_steps: tuple[Step, ...], calls: _Calls, integrity: TraceIntegrity
 ) -> list[_StepWork] | Missing:
     """Find the complete steps with the most frequent work."""
-    if (unsupported := integrity.explain(Claim.WORK)) is not None:
-        return unsupported
+    if (unsupported_claim := integrity.explain(Claim.WORK)) is not None:
+        return unsupported_claim
     work = _GpuWork(trace)
     candidates = integrity.complete_steps if integrity.steps else range(len(traced_steps))
     step_reads = [_StepWork(work, traced_steps[at], calls, at) for at in candidates]
@@ -256,13 +256,13 @@ class _Calls:
         Work without a launch belongs to the step's graph launches without work, if there are any:
         roctracer records no correlation id for it.
         """
-        linked = read.call >= 0
-        graphed = int(np.count_nonzero(self.is_graph[read.call[linked]]))
+        is_linked = read.call >= 0
+        graphed_count = int(np.count_nonzero(self.is_graph[read.call[is_linked]]))
         graphs = _filter_between(
             np.flatnonzero(self.is_graph), self.start, read.step.start, read.step.end
         )
         has_lost = len(np.setdiff1d(graphs, self.of_row)) > 0
-        return graphed + (int(np.count_nonzero(~linked)) if has_lost else 0)
+        return graphed_count + (int(np.count_nonzero(~is_linked)) if has_lost else 0)
 
     def find_stream_calls(self, begin: int, end: int) -> StreamCalls:
         waits = _filter_between(self.waits, self.start, begin, end)
@@ -275,8 +275,8 @@ class _Calls:
         ops = Nesting.build(
             get_column(self._ops, "ts"), get_column(self._ops, "dur"), get_threads(self._ops)
         )
-        around = ops.find_around(self.start[rows], self._thread[rows])
-        return np.asarray(around != NONE, dtype=np.bool_)
+        parent_rows = ops.find_around(self.start[rows], self._thread[rows])
+        return np.asarray(parent_rows != NONE, dtype=np.bool_)
 
 
 def _filter_between(rows: Ints, start: Ints, begin: int, end: int) -> Ints:
@@ -315,10 +315,10 @@ class _StepWork:
         rows = step.gpu_rows
         begin = work.begin[rows]
         call = calls.of_row[rows]
-        launched = calls.launched[rows]
-        order = np.lexsort((begin, launched))
+        launch_ends = calls.launched[rows]
+        order = np.lexsort((begin, launch_ends))
         self.step, self.rows, self.call = step, rows[order], call[order]
-        self.launched = launched[order]
+        self.launched = launch_ends[order]
         self.begin = begin[order] - step.start
         self.duration = np.maximum(work.duration[self.rows], 0)
         self.looks = work.looks[self.rows]
@@ -331,8 +331,8 @@ class _StepWork:
 
     def get_items(self, calls: _Calls) -> LaunchedItems:
         begin = self.begin + self.step.start
-        submitted = calls.select_times(calls.end, self.call, begin)
-        return LaunchedItems(self.lane, self.launched, submitted, begin, begin + self.duration)
+        submit_times = calls.select_times(calls.end, self.call, begin)
+        return LaunchedItems(self.lane, self.launched, submit_times, begin, begin + self.duration)
 
 
 def _rank_by_first_use(stream: Ints) -> Ints:
@@ -362,7 +362,7 @@ def _build_typical_step(
     )
     names = tuple(name or "" for name in gpu["name"].gather(rows).to_list())
     duration = _compute_medians([read.duration for read in reads])
-    between = calls.find_stream_calls(first.step.start, first.step.end)
+    stream_calls = calls.find_stream_calls(first.step.start, first.step.end)
     return EagerStep(
         method=first.step.method,
         steps=traced_steps,
@@ -381,7 +381,7 @@ def _build_typical_step(
         size=np.maximum(get_column(gpu, "bytes")[rows], 0),
         predecessors=find_stream_waits(
             [read.get_items(calls) for read in reads],
-            between,
+            stream_calls,
             first.has_default,
             _find_collective_lanes(first, names),
         ),
@@ -391,7 +391,7 @@ def _build_typical_step(
         busy_ns=int(np.median([read.step.busy_ns for read in reads])),
         work_ns=int(np.median([read.step.work_ns for read in reads])),
         launch_cpu_ns=_measure_launch_cpu(reads, calls),
-        waits=len(between.waits),
+        waits=len(stream_calls.waits),
         graphed=calls.count_graphed(first),
         integrity=integrity,
     )
@@ -435,19 +435,21 @@ def _estimate_exclusive_durations(
     overlap = np.stack([_measure_overlap(read, ~is_collective) for read in reads])
     is_exclusive = overlap <= _MAX_OVERLAP_SHARE * durations
     exclusive = duration.copy()
-    for crowded in np.flatnonzero(~is_exclusive.all(axis=0) & ~is_collective).tolist():
-        exclusive_steps = is_exclusive[:, crowded]
+    for crowded_row in np.flatnonzero(~is_exclusive.all(axis=0) & ~is_collective).tolist():
+        exclusive_steps = is_exclusive[:, crowded_row]
         if exclusive_steps.any():
-            samples = durations[exclusive_steps, crowded]
+            samples = durations[exclusive_steps, crowded_row]
         else:
-            equal_items = np.flatnonzero(first.looks == first.looks[crowded])
+            equal_items = np.flatnonzero(first.looks == first.looks[crowded_row])
             samples = durations[:, equal_items][is_exclusive[:, equal_items]]
             if not _have_equal_size(
                 samples, durations[:, equal_items][~is_exclusive[:, equal_items]]
             ):
                 continue
-        minimum = int(np.median(durations[:, crowded] - overlap[:, crowded]))
-        exclusive[crowded] = min(exclusive[crowded], max(round(float(np.median(samples))), minimum))
+        minimum = int(np.median(durations[:, crowded_row] - overlap[:, crowded_row]))
+        exclusive[crowded_row] = min(
+            exclusive[crowded_row], max(round(float(np.median(samples))), minimum)
+        )
     return exclusive
 
 
@@ -459,8 +461,8 @@ def _have_equal_size(exclusive: Ints, overlapped: Ints) -> bool:
     """
     if not len(exclusive):
         return False
-    least, maximum = min(int(exclusive.min()), int(overlapped.min())), int(exclusive.max())
-    return maximum <= max(_MAX_DURATION_RATIO * least, least + _MAX_DURATION_DIFFERENCE_NS)
+    minimum, maximum = min(int(exclusive.min()), int(overlapped.min())), int(exclusive.max())
+    return maximum <= max(_MAX_DURATION_RATIO * minimum, minimum + _MAX_DURATION_DIFFERENCE_NS)
 
 
 def _measure_overlap(read: _StepWork, counts: Flags) -> Ints:
@@ -488,8 +490,8 @@ def _measure_launch_cpu(reads: Sequence[_StepWork], calls: _Calls) -> int | None
             return None
         begin, end = calls.start[launches], np.maximum.accumulate(calls.end[launches])
         pauses = np.maximum(begin - np.append(read.step.start, end[:-1]), 0)
-        waited = int(pauses[pauses > LAUNCHING_NS].sum())
-        times.append(int(end[-1]) - read.step.start - waited)
+        waited_ns = int(pauses[pauses > LAUNCHING_NS].sum())
+        times.append(int(end[-1]) - read.step.start - waited_ns)
     return int(np.median(times))
 
 

@@ -55,8 +55,8 @@ def select_prediction_run(runs: Sequence[Run]) -> Run | None:
     eager = [run for run in runs if may_be_eager(run)]
     if not eager:
         return None
-    traced = [run for run in eager if run.replay_trace is not None]
-    return min(traced, key=_get_communication_share) if traced else eager[0]
+    traced_runs = [run for run in eager if run.replay_trace is not None]
+    return min(traced_runs, key=_get_communication_share) if traced_runs else eager[0]
 
 
 def _get_communication_share(run: Run) -> float:

@@ -113,16 +113,16 @@ def analyse_idle_time(trace: Trace, step: EagerStep, *, mean: bool = False) -> I
     """
     cpu = _CpuActivity(trace)
     gaps = _Gaps(trace, {index: step.steps[index] for index in step.matching})
-    divided = cpu.divide_gaps(gaps)
+    divided_gaps = cpu.divide_gaps(gaps)
     selected_steps = list(step.matching) if mean else _select_middle_steps(step)
-    within = np.isin(gaps.step, selected_steps)
+    is_within = np.isin(gaps.step, selected_steps)
     parts = [
         IdlePart(cause, float(ns.sum()) / len(selected_steps), cpu.find_source(cause, gaps, ns))
-        for cause, ns in ((cause, np.where(within, ns, 0)) for cause, ns in divided.items())
+        for cause, ns in ((cause, np.where(is_within, ns, 0)) for cause, ns in divided_gaps.items())
         if ns.sum() > 0
     ]
     launch_idle = np.zeros(len(trace.gpu) + 1)
-    launch_idle[gaps.row] = divided[IdleCause.LAUNCHING]
+    launch_idle[gaps.row] = divided_gaps[IdleCause.LAUNCHING]
     return IdleTime(tuple(sorted(parts, key=lambda part: -part.ns)), launch_idle[step.rows])
 
 
@@ -161,19 +161,21 @@ class _Gaps:
         ).launch
         rows = np.arange(len(begin), dtype=np.int64)
         starts = get_column(trace.runtime, "ts")
-        launched = np.where(launch >= 0, starts[launch], begin) if len(starts) else begin
+        launch_starts = np.where(launch >= 0, starts[launch], begin) if len(starts) else begin
         parts = []
-        for index, traced in steps.items():
-            first, last = np.searchsorted(begin, [traced.span_start, traced.span_end])
-            free = np.maximum(busy_until[first : last + 1], traced.span_start)
-            until = np.append(begin[first:last], traced.span_end)
-            called = np.append(launched[first:last], traced.span_end)
+        for index, traced_step in steps.items():
+            first, last = np.searchsorted(begin, [traced_step.span_start, traced_step.span_end])
+            free = np.maximum(busy_until[first : last + 1], traced_step.span_start)
+            gap_ends = np.append(begin[first:last], traced_step.span_end)
+            call_times = np.append(launch_starts[first:last], traced_step.span_end)
             step_indices = np.full(len(free), index)
-            parts.append((free, until, called, np.append(rows[first:last], -1), step_indices))
-        free, until, launched, row, indices = (
+            parts.append(
+                (free, gap_ends, call_times, np.append(rows[first:last], -1), step_indices)
+            )
+        free, gap_ends, launch_starts, row, indices = (
             np.concatenate(series) for series in zip(*parts, strict=True)
         )
-        idle = until > free
+        idle = gap_ends > free
         _, first_rows = np.unique(launch, return_index=True)
         is_inner = launch >= 0
         is_inner[first_rows] = False
@@ -181,13 +183,13 @@ class _Gaps:
         """Index of the step."""
         self.begin: Ints = free[idle]
         """Start of the idle period."""
-        self.end: Ints = until[idle]
+        self.end: Ints = gap_ends[idle]
         """Start of the next work, or end of the step."""
         self.row: Ints = row[idle]
         """Row of the next work in ``trace.gpu``, -1 for the end of the step."""
         self.is_inner: Flags = (self.row >= 0) & np.append(is_inner, False)[self.row]
         """True if the next work has the launch of earlier work, as the nodes of a graph do."""
-        self.launched: Ints = np.minimum(launched[idle], self.end)
+        self.launched: Ints = np.minimum(launch_starts[idle], self.end)
         """Start of the call that launches this work."""
 
 
@@ -276,14 +278,14 @@ class _CpuActivity:
         loads = launching & ~copies & (length > LAUNCHING_NS)
         memory = calls.match_names(lambda name: get_call_class(name) is CallClass.MEMORY)
         self._all = (ops, ranges, frames)
-        submitted = calls.select(launching)
-        begins = np.sort(submitted.start)
+        submit_times = calls.select(launching)
+        begins = np.sort(submit_times.start)
         operators = ops.select(
             (_count_launches(ops, begins) > 0)
             & ops.match_names(lambda name: bool(_OPERATOR.search(name)))
         )
         quick = operators.end - operators.start <= LAUNCHING_NS
-        self._submitted: Ints = np.sort(submitted.end)
+        self._submitted: Ints = np.sort(submit_times.end)
         self._parts: dict[IdleCause, list[_Events]] = {
             IdleCause.PROFILER: [
                 events.select(events.match_names(lambda name: bool(_PROFILER.search(name))))
@@ -295,7 +297,7 @@ class _CpuActivity:
                 for events in self._all
             ],
             IdleCause.LOADING: [calls.select(memory | loads)],
-            IdleCause.LAUNCHING: [submitted, operators.select(quick)],
+            IdleCause.LAUNCHING: [submit_times, operators.select(quick)],
         }
         self._slow = operators.select(~quick)
         self._loading_only = [
@@ -320,52 +322,58 @@ class _CpuActivity:
             - last_submit_end
             - waiting.measure_overlap(last_submit_end, gaps.launched)
         )
-        long = (launch_interval > LAUNCHING_NS) | (gap_ns > LAUNCHING_NS)
-        divided: dict[IdleCause, Ints] = {}
+        is_long = (launch_interval > LAUNCHING_NS) | (gap_ns > LAUNCHING_NS)
+        divided_gaps: dict[IdleCause, Ints] = {}
         parts: list[_Events] = []
-        covered = np.zeros(len(begin), dtype=np.int64)
+        covered_ns = np.zeros(len(begin), dtype=np.int64)
         for cause, events in self._parts.items():
             parts = [*parts, *events]
             inside = _merge_spans(parts).measure_overlap(begin, end)
-            divided[cause] = np.where(long, inside - covered, 0)
-            covered = inside
-        slow = _merge_spans([*parts, self._slow]).measure_overlap(begin, end) - covered
-        divided[IdleCause.LOADING] = divided[IdleCause.LOADING] + np.where(long, slow, 0)
-        covered = covered + slow
-        waited = waiting.measure_overlap(begin, end)
+            divided_gaps[cause] = np.where(is_long, inside - covered_ns, 0)
+            covered_ns = inside
+        slow = _merge_spans([*parts, self._slow]).measure_overlap(begin, end) - covered_ns
+        divided_gaps[IdleCause.LOADING] = divided_gaps[IdleCause.LOADING] + np.where(
+            is_long, slow, 0
+        )
+        covered_ns = covered_ns + slow
+        waited_ns = waiting.measure_overlap(begin, end)
         waits_too = [*self._parts[IdleCause.WAITING], *self._loading_only]
-        loaded = _merge_spans(waits_too).measure_overlap(begin, end) - waited
-        divided[IdleCause.DATA] = np.where(long, divided[IdleCause.DATA], loaded)
-        waited = np.where(waited > _MAX_CALL_OVERHEAD_NS, waited, 0)
-        divided[IdleCause.WAITING] = np.where(long, divided[IdleCause.WAITING], waited)
+        loaded_ns = _merge_spans(waits_too).measure_overlap(begin, end) - waited_ns
+        divided_gaps[IdleCause.DATA] = np.where(is_long, divided_gaps[IdleCause.DATA], loaded_ns)
+        waited_ns = np.where(waited_ns > _MAX_CALL_OVERHEAD_NS, waited_ns, 0)
+        divided_gaps[IdleCause.WAITING] = np.where(
+            is_long, divided_gaps[IdleCause.WAITING], waited_ns
+        )
         # From the launch call to the start of its work, without copies by the CPU.
         calling = end - gaps.launched - waiting.measure_overlap(gaps.launched, end)
-        handover = np.where(long, np.minimum(calling, gap_ns - covered), gap_ns - waited - loaded)
-        launching = divided[IdleCause.LAUNCHING] + np.maximum(handover, 0)
-        divided[IdleCause.LAUNCHING] = np.where(gap_ns > LAUNCHING_NS, 0, launching)
-        divided = {cause: np.where(gaps.is_inner, 0, ns) for cause, ns in divided.items()}
-        divided[IdleCause.GRAPH] = np.where(gaps.is_inner, gap_ns, 0)
-        divided[IdleCause.OTHER] = gap_ns - sum(divided.values())
-        return divided
+        handover = np.where(
+            is_long, np.minimum(calling, gap_ns - covered_ns), gap_ns - waited_ns - loaded_ns
+        )
+        launching = divided_gaps[IdleCause.LAUNCHING] + np.maximum(handover, 0)
+        divided_gaps[IdleCause.LAUNCHING] = np.where(gap_ns > LAUNCHING_NS, 0, launching)
+        divided_gaps = {cause: np.where(gaps.is_inner, 0, ns) for cause, ns in divided_gaps.items()}
+        divided_gaps[IdleCause.GRAPH] = np.where(gaps.is_inner, gap_ns, 0)
+        divided_gaps[IdleCause.OTHER] = gap_ns - sum(divided_gaps.values())
+        return divided_gaps
 
     def find_source(self, cause: IdleCause, gaps: _Gaps, ns: Ints) -> str | None:
         if cause in (IdleCause.LAUNCHING, IdleCause.GRAPH, IdleCause.UNKNOWN):
             return None
-        longest = int(np.argmax(ns))
-        begin, end = int(gaps.begin[longest]), int(gaps.end[longest])
+        longest_row = int(np.argmax(ns))
+        begin, end = int(gaps.begin[longest_row]), int(gaps.end[longest_row])
         if cause is not IdleCause.OTHER:
             slow = [self._slow] if cause is IdleCause.LOADING else []
             parts = [*self._parts[cause], *slow]
             return max(row for part in parts for row in part.iterate_overlapping(begin, end))[2]
-        around = [
+        nearby_ranges = [
             (exclusive_ns, name)
             for events in self._all
             for overlap_ns, exclusive_ns, name in events.iterate_overlapping(
-                begin, int(gaps.launched[longest])
+                begin, int(gaps.launched[longest_row])
             )
-            if overlap_ns >= _DOMINANT_SHARE * int(ns[longest]) and not _has_other_cause(name)
+            if overlap_ns >= _DOMINANT_SHARE * int(ns[longest_row]) and not _has_other_cause(name)
         ]
-        return min(around)[1] if around else None
+        return min(nearby_ranges)[1] if nearby_ranges else None
 
 
 def _count_launches(events: _Events, begins: Ints) -> Ints:

@@ -220,8 +220,8 @@ def _find_enclosing_ranges(
         row = innermost
         while row != NONE:
             path.append(names[row])
-            above = int(nesting.parent[row])
-            row = NONE if above == NONE else int(ranges.nearest[above])
+            parent_row = int(nesting.parent[row])
+            row = NONE if parent_row == NONE else int(ranges.nearest[parent_row])
         paths.append(tuple(reversed(path)))
     return paths
 
@@ -240,19 +240,19 @@ def _read_module_frames(trace: Trace, step: EagerStep) -> list[Path]:
 def _find_enclosing(trace: Trace, step: EagerStep, requested: SelectedIntervals) -> Ints:
     """Return the innermost wanted interval around each item's launch or its forward operator."""
     runtime = trace.runtime
-    linked = step.launches >= 0
+    linked_rows = step.launches >= 0
     calls = np.maximum(step.launches, 0)
     if not len(runtime):
         return np.full(len(step), NONE, dtype=np.int64)
     launch_times, threads = get_column(runtime, "ts")[calls], get_threads(runtime)[calls]
-    at_launch = np.where(linked, requested.find_around(launch_times, threads), NONE)
+    at_launch = np.where(linked_rows, requested.find_around(launch_times, threads), NONE)
     if not len(trace.ops):
         return at_launch
     ops = Ops(trace.ops)
     external = get_column(runtime, "external_id")[calls]
-    op = link_launches(np.where(linked & (external > 0), external, NONE), ops.external).launch
+    op = link_launches(np.where(linked_rows & (external > 0), external, NONE), ops.external).launch
     op = np.where(
-        op != NONE, op, np.where(linked, ops.nesting.find_around(launch_times, threads), NONE)
+        op != NONE, op, np.where(linked_rows, ops.nesting.find_around(launch_times, threads), NONE)
     )
     forward = get_values(ops.forward, op)
     at_forward = requested.find_around(

@@ -225,13 +225,14 @@ def predict_step(
     replay = predict_replay(step, terms, multiprocessors)
     names = trace.info.device_names
     gpu = gpu or (names[0] if names else None)
-    marked = step.method is not StepMethod.WHOLE
+    has_marks = step.method is not StepMethod.WHOLE
     relative_half_width, interval_half = compute_half_widths(
         step, replay.total_ns, calibration.errors, other_gpu=gpu != calibration.gpu.name
     )
-    step_ns = _make_estimate(replay.total_ns, relative_half_width if marked else None)
+    step_ns = _make_estimate(replay.total_ns, relative_half_width if has_marks else None)
     interval_ns = _make_estimate(
-        compute_back_to_back_ns(replay, calibration, len(step)), interval_half if marked else None
+        compute_back_to_back_ns(replay, calibration, len(step)),
+        interval_half if has_marks else None,
     )
     eager, side = _select_eager_side(step, clean, loop_ns)
     # A loop was timed as a whole, so its mean includes occasional other work.
@@ -239,8 +240,13 @@ def predict_step(
     # Clean timings call the step as a function, and a graph of it runs none of its Python code.
     remaining_share = 0.0 if side is EagerSide.CLEAN else idle.remaining_share
     remaining_ns = remaining_share * max(eager.value - step.busy_ns, 0.0)
-    graphed = _shift_estimate(interval_ns if _is_looped(side, step) else step_ns, remaining_ns)
-    speedup, saving = _compute_ratio(eager, graphed), _compute_saving(eager, graphed)
+    graphed_estimate = _shift_estimate(
+        interval_ns if _is_looped(side, step) else step_ns, remaining_ns
+    )
+    speedup, saving = (
+        _compute_ratio(eager, graphed_estimate),
+        _compute_saving(eager, graphed_estimate),
+    )
     blockers = find_capture_blockers(trace, step)
     initial_cost = _estimate_one_off_costs(step, calibration, clean)
     no_steps = Missing(Fact.TRACED_STEPS, "the trace marks no steps, so there is no step time")
@@ -256,13 +262,13 @@ def predict_step(
         eager_side=side,
         idle=idle,
         remaining_idle_ns=remaining_ns,
-        speedup=speedup if marked else no_steps,
-        saving_ns=saving if marked else no_steps,
+        speedup=speedup if has_marks else no_steps,
+        saving_ns=saving if has_marks else no_steps,
         one_off=initial_cost,
-        break_even=_compute_break_even(initial_cost, saving) if marked else no_steps,
+        break_even=_compute_break_even(initial_cost, saving) if has_marks else no_steps,
         recommendation=(
-            _make_recommendation(eager.value, graphed, blockers)
-            if marked
+            _make_recommendation(eager.value, graphed_estimate, blockers)
+            if has_marks
             else Recommendation.NO_STEPS
         ),
         blockers=blockers,
@@ -285,8 +291,8 @@ def predict_step(
 def compute_back_to_back_ns(replay: ReplayTime, calibration: Calibration, nodes: int) -> float:
     """Return the graphed step back to back: launches overlap the work unless they are longer."""
     device = replay.total_ns - replay.fixed_ns - replay.random_ns + calibration.interval_fixed_ns
-    fixed, per_node = calibration.replay_cpu_ns
-    return max(device + replay.random_ns, fixed + per_node * nodes)
+    fixed_ns, per_node = calibration.replay_cpu_ns
+    return max(device + replay.random_ns, fixed_ns + per_node * nodes)
 
 
 def _make_estimate(value: float, half: float | None) -> Estimate:
@@ -305,9 +311,9 @@ def _shift_estimate(estimate: Estimate, offset_ns: float) -> Estimate:
 
 
 def _is_looped(side: EagerSide, step: EagerStep) -> bool:
-    synchronised = (StepMethod.MARKED, StepMethod.WHOLE)
+    synchronized_methods = (StepMethod.MARKED, StepMethod.WHOLE)
     return side is EagerSide.RECORDED or (
-        side is EagerSide.TRACED and step.method not in synchronised
+        side is EagerSide.TRACED and step.method not in synchronized_methods
     )
 
 
@@ -327,8 +333,8 @@ def _select_eager_side(
         return Estimate(summary.median, low, high), EagerSide.CLEAN
     if loop_ns is not None and not step.has_unlike_steps:
         return Estimate(loop_ns, loop_ns, loop_ns), EagerSide.RECORDED
-    traced = [step.steps[index].duration_ns for index in step.matching]
-    return Estimate(float(np.median(traced))), EagerSide.TRACED
+    traced_durations = [step.steps[index].duration_ns for index in step.matching]
+    return Estimate(float(np.median(traced_durations))), EagerSide.TRACED
 
 
 def _compute_saving(eager: Estimate, graphed: Estimate) -> Estimate:
@@ -347,9 +353,9 @@ def _compute_ratio(eager: Estimate, graphed: Estimate) -> Estimate:
     if None in bounds:
         return Estimate(value)
     eager_low, eager_high, low, high = (bound or 0.0 for bound in bounds)
-    above = math.hypot(eager_high / eager.value - 1, 1 - low / graphed.value)
-    below = math.hypot(1 - eager_low / eager.value, high / graphed.value - 1)
-    return Estimate(value, value * max(1 - below, 0.0), value * (1 + above))
+    error_above = math.hypot(eager_high / eager.value - 1, 1 - low / graphed.value)
+    error_below = math.hypot(1 - eager_low / eager.value, high / graphed.value - 1)
+    return Estimate(value, value * max(1 - error_below, 0.0), value * (1 + error_above))
 
 
 def _estimate_one_off_costs(
@@ -417,19 +423,19 @@ def _find_unchecked_hazards(trace: Trace, step: EagerStep) -> tuple[NotChecked, 
 def _find_warnings(
     trace: Trace, step: EagerStep, calibration: Calibration, gpu: str | None, side: EagerSide
 ) -> tuple[PredictionWarning, ...]:
-    marked = step.method is not StepMethod.WHOLE
+    has_marks = step.method is not StepMethod.WHOLE
     warnings = {
         PredictionWarning.UNKNOWN_GPU: gpu is None,
         PredictionWarning.OTHER_GPU: gpu is not None and gpu != calibration.gpu.name,
-        PredictionWarning.UNMARKED_STEPS: not marked,
-        PredictionWarning.FEW_STEPS: marked and len(step.matching) < _FEW_STEPS,
-        PredictionWarning.UNLIKE_STEPS: marked and step.has_unlike_steps,
+        PredictionWarning.UNMARKED_STEPS: not has_marks,
+        PredictionWarning.FEW_STEPS: has_marks and len(step.matching) < _FEW_STEPS,
+        PredictionWarning.UNLIKE_STEPS: has_marks and step.has_unlike_steps,
         PredictionWarning.COLLECTIVES: step.waits_for_ranks,
         PredictionWarning.INCOMPLETE_TRACE: bool(trace.info.completeness_problems),
         PredictionWarning.LOST_RECORDS: (step.integrity.lost_work + step.integrity.empty_steps > 0),
         PredictionWarning.LOST_LAUNCHES: step.integrity.lost_launches > 0,
         PredictionWarning.CLOCKS: step.integrity.explain_clock_error() is not None,
         PredictionWarning.GRAPHED_SHARE: step.graphed > 0,
-        PredictionWarning.PROFILED_EAGER_STEP: marked and side is EagerSide.TRACED,
+        PredictionWarning.PROFILED_EAGER_STEP: has_marks and side is EagerSide.TRACED,
     }
     return tuple(warning for warning, applies in warnings.items() if applies)

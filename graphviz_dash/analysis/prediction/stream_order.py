@@ -63,7 +63,7 @@ def find_stream_waits(
     predecessors = _find_predecessors(first.lane)
     blockers = _find_blocking_items(steps, calls)
     lanes = first.lane.tolist()
-    waited: dict[tuple[int, int], int] = {}
+    waited_launches: dict[tuple[int, int], int] = {}
     waits: list[tuple[int, ...]] = []
     for item, sources in enumerate(_order_from_calls(first, calls, has_default)):
         call_waits = [_find_ended_source(item, source, predecessors, steps) for source in sources]
@@ -73,9 +73,9 @@ def find_stream_waits(
             for source in as_ran[item]
             # Its predecessor on the stream may already have waited for it.
             if (has_collectives[lanes[source]] or has_collectives[lane])
-            and source > waited.get((lane, lanes[source]), -1)
+            and source > waited_launches.get((lane, lanes[source]), -1)
         ]
-        waited |= {(lane, lanes[source]): source for source in run_waits}
+        waited_launches |= {(lane, lanes[source]): source for source in run_waits}
         all_waits = dict.fromkeys((*call_waits, int(blockers[item]), *run_waits))
         waits.append(tuple(source for source in all_waits if source >= 0))
     return tuple(waits)
@@ -115,8 +115,8 @@ def _order_from_timing(items: LaunchedItems) -> list[list[int]]:
     ):
         sources = []
         for other, launched in newest.items():
-            ended = (source for source in reversed(launched) if items.end[source] <= begin)
-            if other != lane and (source := next(ended, None)) is not None:
+            ended_sources = (source for source in reversed(launched) if items.end[source] <= begin)
+            if other != lane and (source := next(ended_sources, None)) is not None:
                 sources.append(source)
         waits.append(sources)
         newest.setdefault(lane, []).append(item)
@@ -132,12 +132,12 @@ _MAX_START_DELAY_NS: Final = 10_000
 def _find_blocking_items(steps: Sequence[LaunchedItems], calls: StreamCalls) -> Ints:
     """Return the item on another stream that each item waited for in every step, -1 if none."""
     blockers = np.stack([_find_blocking_items_of_step(items) for items in steps])
-    same = np.where((blockers == blockers[0]).all(axis=0), blockers[0], -1)
+    shared_blocker = np.where((blockers == blockers[0]).all(axis=0), blockers[0], -1)
     first = steps[0]
     # Only if a wait comes after the awaited launch and before the waiting one.
     wait_position = np.searchsorted(calls.waits, first.launched)
-    waited = wait_position > wait_position[np.maximum(same, 0)]
-    return np.where((same >= 0) & waited, same, -1)
+    is_waiting = wait_position > wait_position[np.maximum(shared_blocker, 0)]
+    return np.where((shared_blocker >= 0) & is_waiting, shared_blocker, -1)
 
 
 def _find_blocking_items_of_step(items: LaunchedItems) -> Ints:
@@ -145,10 +145,10 @@ def _find_blocking_items_of_step(items: LaunchedItems) -> Ints:
     ends = items.end[order]
     blockers = np.full(len(items.lane), -1, dtype=np.int64)
     stream_end: dict[int, int] = {}
-    for item, (lane, begin, submitted) in enumerate(
+    for item, (lane, begin, submit_time) in enumerate(
         zip(items.lane.tolist(), items.begin.tolist(), items.submitted.tolist(), strict=True)
     ):
-        ready = max(stream_end.get(lane, 0), submitted + _MAX_START_DELAY_NS)
+        ready = max(stream_end.get(lane, 0), submit_time + _MAX_START_DELAY_NS)
         stream_end[lane] = max(stream_end.get(lane, 0), int(items.end[item]))
         index = int(np.searchsorted(ends, begin, "right")) - 1
         while index >= 0 and ends[index] > max(ready, begin - _MAX_HANDOVER_NS):
@@ -255,9 +255,9 @@ class _StreamOrder:
         if lane == self._main:
             if self._waits:
                 self._join_open_streams()
-            joined, self._joined = tuple(self._joined.values()), {}
+            joined_streams, self._joined = tuple(self._joined.values()), {}
             self._last, self._waits = (item,), 0
-            return joined
+            return joined_streams
         if self._waits > len(self._open) > 0:
             # More waits than a fork needs, so the open streams were joined before it.
             self._waits -= len(self._open)

@@ -167,14 +167,14 @@ def align_clocks(
         offset = -round(float(np.median(end_difference)))
         low, high = np.percentile(end_difference + offset, (5, 95))
         # Each rank ends after the other has started, regardless of the clocks.
-        least = int((start[:, 0] - end[:, 1]).max() - origin_difference[index])
+        minimum = int((start[:, 0] - end[:, 1]).max() - origin_difference[index])
         maximum = int((end[:, 0] - start[:, 1]).min() - origin_difference[index])
         clocks.append(
             RankClock(
                 rank=ranks[index].rank,
                 offset=offset,
                 spread=float(high - low) / 2,
-                bound=float(max(offset - least, maximum - offset, 0)),
+                bound=float(max(offset - minimum, maximum - offset, 0)),
                 samples=int(meets.sum()),
             )
         )

@@ -90,14 +90,14 @@ def _find_difference(
 ) -> FirstDifference | None:
     if len(first) != len(other):
         return FirstDifference(GraphAspect.GRAPHS, counts=(len(first), len(other)))
-    for expected, graph in zip(first, other, strict=True):
-        if len(expected.nodes) != len(graph.nodes):
-            counts = (len(expected.nodes), len(graph.nodes))
+    for expected_graph, graph in zip(first, other, strict=True):
+        if len(expected_graph.nodes) != len(graph.nodes):
+            counts = (len(expected_graph.nodes), len(graph.nodes))
             return FirstDifference(GraphAspect.NODES, graph, counts=counts)
-        for before, after in zip(expected.nodes, graph.nodes, strict=True):
+        for before, after in zip(expected_graph.nodes, graph.nodes, strict=True):
             if _get_appearance(before) != _get_appearance(after):
                 return FirstDifference(GraphAspect.NODE, graph, nodes=(before, after))
-        if set(expected.edges) != set(graph.edges):
+        if set(expected_graph.edges) != set(graph.edges):
             return FirstDifference(GraphAspect.EDGES, graph)
     return None
 
@@ -127,16 +127,16 @@ def find_collective_origins(run: Run, rows: Ints) -> list[CollectiveOrigin]:
 
 
 def _find_node_origins(run: Run, trace: Trace, rows: Ints) -> dict[int, CollectiveOrigin]:
-    matched = match_replays(run.graphs, trace, get_identities(run))
+    replay_match = match_replays(run.graphs, trace, get_identities(run))
     by_graph = attribute_graphs(run.graphs, run.capture_traces)
-    indices = np.flatnonzero(np.isin(matched.gpu_row, rows) & (matched.node >= 0))
+    indices = np.flatnonzero(np.isin(replay_match.gpu_row, rows) & (replay_match.node >= 0))
     by_row: dict[int, CollectiveOrigin] = {}
     for index in indices.tolist():
-        graph = matched.graphs[int(matched.graph[index])]
-        node = int(matched.node[index])
+        graph = replay_match.graphs[int(replay_match.graph[index])]
+        node = int(replay_match.node[index])
         origin = by_graph[graph].origins[node]
-        method = f"{METHODS[int(matched.method[index])]}; {origin.method}"
-        row = int(matched.gpu_row[index])
+        method = f"{METHODS[int(replay_match.method[index])]}; {origin.method}"
+        row = int(replay_match.gpu_row[index])
         by_row[row] = _build_origin(str(trace.gpu["name"][row]), method, graph, node, origin)
     return by_row
 
@@ -145,13 +145,13 @@ def _find_eager_origins(trace: Trace, rows: list[int]) -> dict[int, CollectiveOr
     launch = link_launches(
         get_column(trace.gpu, "correlation")[rows], get_column(trace.runtime, "correlation")
     ).launch
-    linked = [row for row, call in zip(rows, launch.tolist(), strict=True) if call >= 0]
-    launched_by = OriginResolver(trace, launch[launch >= 0]) if linked else None
+    linked_rows = [row for row, call in zip(rows, launch.tolist(), strict=True) if call >= 0]
+    launch_origins = OriginResolver(trace, launch[launch >= 0]) if linked_rows else None
     by_row = {row: CollectiveOrigin("none", None, None, None, None, None) for row in rows}
-    for index, row in enumerate(linked):
-        if launched_by is not None:
+    for index, row in enumerate(linked_rows):
+        if launch_origins is not None:
             name = str(trace.gpu["name"][row])
-            origin = launched_by.get_origin(index, "launch", 1.0)
+            origin = launch_origins.get_origin(index, "launch", 1.0)
             by_row[row] = _build_origin(name, "launch", None, None, origin)
     return by_row
 

@@ -185,8 +185,8 @@ class ModeRanks(Struct, frozen=True):
     @property
     def slowest(self) -> RankRow | None:
         """The rank with the longest clean step, which determines the overall step time."""
-        timed = [row for row in self.ranks if row.step_time.value is not None]
-        return max(timed, key=lambda row: row.step_time.value or 0.0, default=None)
+        timed_ranks = [row for row in self.ranks if row.step_time.value is not None]
+        return max(timed_ranks, key=lambda row: row.step_time.value or 0.0, default=None)
 
 
 def compare_ranks(experiment: Experiment) -> tuple[ModeRanks, ...]:
@@ -230,11 +230,16 @@ def _build_mode_ranks(name: str, runs: list[Run]) -> ModeRanks:
     traces = [build_rank_trace(run) for run in runs]
     present = [trace for trace in traces if isinstance(trace, RankTrace)]
     reason = _explain_missing_skew(runs, traces)
-    measured = _AlignedCollectives(present) if reason is None else None
-    if measured is not None and not measured.clocks:
-        reason, measured = _explain_missing_clocks(present, measured.instances), None
+    aligned_collectives = _AlignedCollectives(present) if reason is None else None
+    if aligned_collectives is not None and not aligned_collectives.clocks:
+        reason, aligned_collectives = (
+            _explain_missing_clocks(present, aligned_collectives.instances),
+            None,
+        )
     rows = tuple(
-        _build_row(run, trace, measured.compute_sums(index) if measured else _NO_SUMS)
+        _build_row(
+            run, trace, aligned_collectives.compute_sums(index) if aligned_collectives else _NO_SUMS
+        )
         for index, (run, trace) in enumerate(zip(runs, traces, strict=True))
     )
     return ModeRanks(
@@ -243,17 +248,17 @@ def _build_mode_ranks(name: str, runs: list[Run]) -> ModeRanks:
         ranks=rows,
         missing_ranks=_find_missing_ranks(runs),
         graphs=compare_rank_graphs(runs),
-        clocks=measured.clocks if measured else (),
-        collectives=measured.build_rows(
-            find_collective_origins(runs[0], measured.get_first_step_rows())
+        clocks=aligned_collectives.clocks if aligned_collectives else (),
+        collectives=aligned_collectives.build_rows(
+            find_collective_origins(runs[0], aligned_collectives.get_first_step_rows())
         )
-        if measured
+        if aligned_collectives
         else (),
         kinds=_count_kinds(present),
-        unmatched=measured.instances.unmatched if measured else 0,
-        steps=measured.steps if measured else 0,
-        skew=summarise(measured.skew) if measured else None,
-        arrival_delays=measured.compute_arrival_delays() if measured else (),
+        unmatched=aligned_collectives.instances.unmatched if aligned_collectives else 0,
+        steps=aligned_collectives.steps if aligned_collectives else 0,
+        skew=summarise(aligned_collectives.skew) if aligned_collectives else None,
+        arrival_delays=aligned_collectives.compute_arrival_delays() if aligned_collectives else (),
         reason=reason,
     )
 
@@ -286,7 +291,7 @@ def _explain_missing_skew(runs: list[Run], traces: list[RankTrace | Missing]) ->
 def _explain_missing_clocks(ranks: list[RankTrace], instances: MatchedCollectives) -> str:
     if len(instances):
         return "no collective ends on all ranks together, so their clocks cannot be aligned"
-    if any(len(communicated.rows) for rank in ranks for communicated in rank.communication):
+    if any(len(rank_collectives.rows) for rank in ranks for rank_collectives in rank.communication):
         return "the ranks' traced steps have no collective in common"
     return "no communication kernel ran in the traced steps"
 
@@ -358,21 +363,21 @@ class _AlignedCollectives:
     def compute_sums(self, rank: int) -> CollectiveSums:
         """Return a rank's median wait, exposed wait and transfer per step, by rank index."""
         _, step = np.unique(self.instances.step, return_inverse=True)
-        wait, exposed, transfer = (
+        wait, exposed_ns, transfer = (
             float(np.median(np.bincount(step.ravel(), weights=values[:, rank])))
             for values in (self.waits, self.exposed_waits, self.transfers)
         )
-        return wait, exposed, transfer
+        return wait, exposed_ns, transfer
 
     def _measure_hidden_waits(self, waits: Ints) -> Ints:
         """Return the part of each wait that overlaps other GPU work of the rank."""
-        hidden = np.zeros_like(waits)
+        hidden_ns = np.zeros_like(waits)
         for index, lane in enumerate(self._compute):
             if len(lane):
                 begin = self.instances.start[:, index]
-                until = lane.compute_busy_before(0, begin + waits[:, index])
-                hidden[:, index] = until - lane.compute_busy_before(0, begin)
-        return hidden
+                busy_until = lane.compute_busy_before(0, begin + waits[:, index])
+                hidden_ns[:, index] = busy_until - lane.compute_busy_before(0, begin)
+        return hidden_ns
 
     def get_first_step_rows(self) -> Ints:
         first = self.instances.step == self.instances.step[0]
@@ -415,18 +420,18 @@ class _AlignedCollectives:
         """Return the arrival delay of each rank and the part that longer work explains."""
         work, gap = self._measure_preceding_time()
         spread = max(clock.spread for clock in self.clocks)
-        behind = np.diff(np.sort(self._start, axis=1)[:, -2:], axis=1).ravel()
-        early = self._start.argmin(axis=1)
-        every_instance = np.arange(len(early))
-        more_work = work[every_instance, self._last] - work[every_instance, early]
-        more_idle = gap[every_instance, self._last] - gap[every_instance, early]
+        delay_ns = np.diff(np.sort(self._start, axis=1)[:, -2:], axis=1).ravel()
+        early_rank = self._start.argmin(axis=1)
+        every_instance = np.arange(len(early_rank))
+        more_work = work[every_instance, self._last] - work[every_instance, early_rank]
+        more_idle = gap[every_instance, self._last] - gap[every_instance, early_rank]
         return tuple(
             ArrivalDelay(
                 rank=rank.rank,
                 count=int(last_here.sum()),
                 significant_count=int((last_here & (self.skew > spread)).sum()),
                 total_ns=float(self.skew[last_here].sum()) / self.steps,
-                caused_ns=float(behind[last_here].sum()) / self.steps,
+                caused_ns=float(delay_ns[last_here].sum()) / self.steps,
                 work_ns=float(more_work[last_here].sum()) / self.steps,
                 idle_ns=float(more_idle[last_here].sum()) / self.steps,
             )
@@ -450,8 +455,8 @@ class _AlignedCollectives:
                 if len(busy)
                 else np.zeros(len(start) - 1)
             )
-            until = busy.compute_busy_before(0, start[1:, index]) if len(busy) else before
-            work[1:, index] = until - before
+            busy_until = busy.compute_busy_before(0, start[1:, index]) if len(busy) else before
+            work[1:, index] = busy_until - before
             idle[1:, index] = start[1:, index] - end[:-1, index] - work[1:, index]
         work[~clear], idle[~clear] = 0, 0
         return work, idle

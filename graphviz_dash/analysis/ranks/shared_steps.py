@@ -64,8 +64,8 @@ def _find_common_steps(traces: list[RankTrace], deltas: list[int]) -> tuple[dict
         )
         for index in common
     }
-    ordered = sorted(
+    ordered_steps = sorted(
         common,
         key=lambda index: (max(rank_steps[index].duration_ns for rank_steps in steps), index),
     )
-    return begins, ordered[(len(ordered) - 1) // 2]
+    return begins, ordered_steps[(len(ordered_steps) - 1) // 2]

@@ -68,25 +68,33 @@ def measure_agreement(run: Run) -> Agreement | None:
     node_ids = run.node_ids
     if node_ids is None or not node_ids.rows:
         return None
-    named = match_replays(
+    named_replays = match_replays(
         run.graphs, build_node_id_trace(node_ids), GraphIdentities(node_ids.graphs)
     )
-    aligned = match_replays(run.graphs, build_node_id_trace(node_ids, with_ids=False))
+    aligned_replays = match_replays(run.graphs, build_node_id_trace(node_ids, with_ids=False))
     # Both match the same launches and rows.
-    truth = (named.node >= 0) & (named.method == METHODS.index(BY_ID))
-    same = truth & (aligned.node == named.node) & (aligned.graph == named.graph)
+    truth = (named_replays.node >= 0) & (named_replays.method == METHODS.index(BY_ID))
+    is_equal = (
+        truth
+        & (aligned_replays.node == named_replays.node)
+        & (aligned_replays.graph == named_replays.graph)
+    )
     twins = _EquivalentNodes(run.graphs)
-    missed = np.flatnonzero(truth & ~same)
-    misses = Counter(_determine_cause(named, aligned, row, twins) for row in missed.tolist())
+    missed_rows = np.flatnonzero(truth & ~is_equal)
+    misses = Counter(
+        _determine_cause(named_replays, aligned_replays, row, twins) for row in missed_rows.tolist()
+    )
     return Agreement(
         rows=int(np.count_nonzero(truth)),
-        agreeing=int(np.count_nonzero(same)),
+        agreeing=int(np.count_nonzero(is_equal)),
         unnamed=int(np.count_nonzero(~truth)),
         by_method={
             METHODS[code]: counts
-            for code, counts in _count_by_value(aligned.method[truth], same[truth])
+            for code, counts in _count_by_value(aligned_replays.method[truth], is_equal[truth])
         },
-        by_confidence=dict(_count_by_value(np.round(aligned.confidence[truth], 2), same[truth])),
+        by_confidence=dict(
+            _count_by_value(np.round(aligned_replays.confidence[truth], 2), is_equal[truth])
+        ),
         misses={miss: misses[miss] for miss in MissCause if misses[miss]},
         fork_join=any(twins.has_branches(graph) for graph in run.graphs if graph.parent is None),
     )
@@ -94,9 +102,11 @@ def measure_agreement(run: Run) -> Agreement | None:
 
 def _count_by_value(values: Ints, same: Ints) -> list[tuple[int, tuple[int, int]]]:
     kinds, inverse = np.unique(values, return_inverse=True)
-    all_of = np.bincount(inverse, minlength=len(kinds))
+    kind_counts = np.bincount(inverse, minlength=len(kinds))
     agree = np.bincount(inverse, weights=same, minlength=len(kinds)).astype(np.int64)
-    return list(zip(kinds.tolist(), zip(all_of.tolist(), agree.tolist(), strict=True), strict=True))
+    return list(
+        zip(kinds.tolist(), zip(kind_counts.tolist(), agree.tolist(), strict=True), strict=True)
+    )
 
 
 class _EquivalentNodes:

@@ -202,9 +202,9 @@ class _Replay:
         return any(self._graph.is_successor(node, last) for node in pool)
 
     def _select_most_similar(self, pool: list[int], lane: int) -> list[int]:
-        ahead = [self._count_agreement(n, lane) for n in pool[:_MAX_CANDIDATES]]
-        best = max(ahead)
-        tied = [n for n, length in zip(pool, ahead, strict=False) if length == best]
+        agreements = [self._count_agreement(n, lane) for n in pool[:_MAX_CANDIDATES]]
+        best = max(agreements)
+        tied = [n for n, length in zip(pool, agreements, strict=False) if length == best]
         if len({self._graph.twin_class[n] for n in tied}) > 1:
             # They differ, but not in any visible property.
             for node in tied:
@@ -228,13 +228,13 @@ class _Replay:
         """
         coming = self._stream[lane]
         position = self._position[lane] + skip
-        expected: int | None = node
+        expected_node: int | None = node
         for length in range(_LOOK_AHEAD):
-            if expected is None or position + length >= len(coming):
+            if expected_node is None or position + length >= len(coming):
                 return length
-            if not self._graph.has_appearance(expected, coming[position + length]):
+            if not self._graph.has_appearance(expected_node, coming[position + length]):
                 return length
-            expected = self._graph.find_next_visible(expected)
+            expected_node = self._graph.find_next_visible(expected_node)
         return _LOOK_AHEAD
 
     def _resume(self, code: int, lane: int) -> int | None:
@@ -244,14 +244,14 @@ class _Replay:
         the stream decide.
         """
         best: tuple[int, int, int] | None = None
-        skipped: list[int] = []
+        skipped_nodes: list[int] = []
         for node in self._find_unstarted(code):
             missing = self._find_missing_predecessors(node)
             if missing is None:
                 continue
             rank = (self._count_agreement(node, lane), -len(missing), -node)
             if best is None or rank > best:
-                best, skipped = rank, missing
+                best, skipped_nodes = rank, missing
         if best is None:
             return None
         last = self._last[lane]
@@ -261,7 +261,7 @@ class _Replay:
                 as_new = self._count_agreement(following, lane, skip=1)
                 if as_new >= best[0]:
                     return None
-        for node in skipped:
+        for node in skipped_nodes:
             self._limit_run_confidence(node)
             self._mark_started(node)
         best_node = -best[2]
@@ -280,17 +280,17 @@ class _Replay:
     def _find_missing_predecessors(self, node: int) -> list[int] | None:
         """Return the visible nodes missing if ``node`` starts now; None if too many."""
         missing: list[int] = []
-        visited = {node}
+        visited_nodes = {node}
         pending = [node]
         while pending:
             for before in self._graph.topology.predecessors[pending.pop()]:
-                if before in visited or self._begun[before]:
+                if before in visited_nodes or self._begun[before]:
                     continue
-                visited.add(before)
+                visited_nodes.add(before)
                 pending.append(before)
                 if self._graph.topology.visible[before]:
                     missing.append(before)
-                if len(missing) > _MAX_SKIPPED or len(visited) > 64:
+                if len(missing) > _MAX_SKIPPED or len(visited_nodes) > 64:
                     return None
         return sorted(missing, key=lambda one: self._waiting[one])
 
@@ -322,13 +322,16 @@ class _Replay:
         """Make a node ready; a node without a row starts immediately."""
         pending = [node]
         while pending:
-            released = pending.pop()
-            if self._graph.topology.visible[released]:
-                for code in {self._graph.codes[released], self._graph.driver[released]} - {NO_NODE}:
-                    insort(self._ready.setdefault(code, []), released)
+            released_node = pending.pop()
+            if self._graph.topology.visible[released_node]:
+                for code in {
+                    self._graph.codes[released_node],
+                    self._graph.driver[released_node],
+                } - {NO_NODE}:
+                    insort(self._ready.setdefault(code, []), released_node)
                 continue
-            self._begun[released] = True
-            for after in self._graph.topology.successors[released]:
+            self._begun[released_node] = True
+            for after in self._graph.topology.successors[released_node]:
                 self._waiting[after] -= 1
                 if self._waiting[after] == 0 and not self._begun[after]:
                     pending.append(after)

@@ -181,19 +181,19 @@ class GraphChooser:
         candidates: list[tuple[int, ...]],
         chosen: list[GraphChoice | None],
     ) -> None:
-        undecided = [number for number, choice in enumerate(chosen) if choice is None]
+        undecided_launches = [number for number, choice in enumerate(chosen) if choice is None]
         share = {
             best: 1 / len(self._get_graph_names(best))
-            for best in {candidates[p] for p in undecided}
+            for best in {candidates[p] for p in undecided_launches}
         }
         for best in share:
             if self._is_once_per_step(best, sections, launches, candidates):
                 share[best] = TURN_CONFIDENCE
         exec_ids: dict[tuple[int, ...], set[int]] = {}
-        for number in undecided:
+        for number in undecided_launches:
             exec_ids.setdefault(candidates[number], set()).add(launches[number].exec_id)
         turns: Counter[tuple[int, ...]] = Counter()
-        for number in undecided:
+        for number in undecided_launches:
             best = candidates[number]
             names = self._get_graph_names(best)
             if len(exec_ids[best]) == len(names):

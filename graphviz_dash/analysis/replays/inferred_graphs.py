@@ -88,13 +88,14 @@ def infer_graphs(
     missing: list[str] = []
     for number, (rows, kinds) in enumerate(windows):
         shape = candidates[number]
-        named = [kernels.get(row) for row in rows.tolist()]
+        named_kernels = [kernels.get(row) for row in rows.tolist()]
         all_named = all(
-            kernel or kind is not NodeKind.KERNEL for kernel, kind in zip(named, kinds, strict=True)
+            kernel or kind is not NodeKind.KERNEL
+            for kernel, kind in zip(named_kernels, kinds, strict=True)
         )
         if not len(rows):
             missing.append(f"capture {number} shows no launch")
-        elif shape is None and not (all_named and _has_replay(kinds, named, replays)):
+        elif shape is None and not (all_named and _has_replay(kinds, named_kernels, replays)):
             missing.append(
                 f"the {len(rows):,} launches of capture {number} match no replay, or match several "
                 "that differ"
@@ -106,7 +107,7 @@ def infer_graphs(
                 _build_node(
                     index, kind, kernel, next(captured_nodes, None) if kind in _SHOWN else None
                 )
-                for index, (kind, kernel) in enumerate(zip(kinds, named, strict=True))
+                for index, (kind, kernel) in enumerate(zip(kinds, named_kernels, strict=True))
             )
             edges = tuple(GraphEdge(index, index + 1) for index in range(len(nodes) - 1))
             ident = f"graph-{len(graphs)}"

@@ -91,11 +91,11 @@ class GraphMatcher:
         common: float = sum(fits.values())
         foreign = sum(counts.get(code, 0) for code in self._foreign_copies.tolist())
         for driver, copies in self._copies.items():
-            unmatched = sum(count - fits[code] for code, count in copies.items())
-            by_driver = min(unmatched, counts.get(driver, 0))
+            unmatched_count = sum(count - fits[code] for code, count in copies.items())
+            by_driver = min(unmatched_count, counts.get(driver, 0))
             common += by_driver
             if driver == DRIVER_CODES[NodeKind.MEMCPY]:
-                common += _FOREIGN_SIZE_WEIGHT * min(unmatched - by_driver, foreign)
+                common += _FOREIGN_SIZE_WEIGHT * min(unmatched_count - by_driver, foreign)
         return common / max(rows, self._visible, 1)
 
     def replace_foreign_sizes(self, codes: Ints) -> Ints:
@@ -137,18 +137,18 @@ class GraphMatcher:
         """
         by_lane = np.argsort(rows.lane, kind="stable")
         key = np.concatenate((rows.code, rows.lane)).reshape(2, -1)[:, by_lane]
-        cached = self._matched_before.get(key.tobytes())
-        if cached is not None:
+        cached_match = self._matched_before.get(key.tobytes())
+        if cached_match is not None:
             node = np.empty(len(by_lane), dtype=np.int64)
             confidence = np.empty(len(by_lane), dtype=np.float64)
-            node[by_lane], confidence[by_lane] = cached[0], cached[1]
-            if cached[2] != BY_BRANCH or self._topology.is_in_order(node, rows.start):
-                return MatchedRows(node, confidence, cached[2])
-        matched = self._match_uncached(rows)
-        if cached is None:
-            parts = matched.node[by_lane], matched.confidence[by_lane], matched.method
+            node[by_lane], confidence[by_lane] = cached_match[0], cached_match[1]
+            if cached_match[2] != BY_BRANCH or self._topology.is_in_order(node, rows.start):
+                return MatchedRows(node, confidence, cached_match[2])
+        node_match = self._match_uncached(rows)
+        if cached_match is None:
+            parts = node_match.node[by_lane], node_match.confidence[by_lane], node_match.method
             self._matched_before[key.tobytes()] = parts
-        return matched
+        return node_match
 
     def _match_uncached(self, rows: ReplayRows) -> MatchedRows:
         if self._chain is not None:
@@ -161,8 +161,8 @@ class GraphMatcher:
         return MatchedRows(node, confidence, BY_BRANCH)
 
     def _match_appearance(self, nodes: Ints, codes: Ints) -> npt.NDArray[np.bool_]:
-        same = (self._codes[nodes] == codes) | (self._driver[nodes] == codes)
-        return np.asarray(same & (codes != NO_NODE))
+        is_equal = (self._codes[nodes] == codes) | (self._driver[nodes] == codes)
+        return np.asarray(is_equal & (codes != NO_NODE))
 
     def _match_in_order(self, codes: Ints, chain: Ints) -> tuple[Ints, Floats]:
         if len(chain) == len(codes) and np.all(self._match_appearance(chain, codes)):
@@ -174,12 +174,12 @@ class GraphMatcher:
         )
         if alignment is None:
             return node, confidence
-        paired = np.flatnonzero(alignment.partner >= 0)
-        row = alignment.partner[paired]
-        is_equal = self._match_appearance(chain[paired], codes[row])
-        paired, row = paired[is_equal], row[is_equal]
-        node[row] = chain[paired]
-        spread = alignment.spread[paired]
+        paired_rows = np.flatnonzero(alignment.partner >= 0)
+        row = alignment.partner[paired_rows]
+        is_equal = self._match_appearance(chain[paired_rows], codes[row])
+        paired_rows, row = paired_rows[is_equal], row[is_equal]
+        node[row] = chain[paired_rows]
+        spread = alignment.spread[paired_rows]
         confidence[row] = np.where(spread == 0, MAX_GAP_CONFIDENCE, 1 / (1 + spread))
         return node, confidence
 

@@ -45,15 +45,15 @@ def build_node_id_trace(node_ids: NodeIdPass, with_ids: bool = True) -> Trace:
     start = np.array([row.start_ns for row in rows], dtype=np.int64)
     end = start + np.array([row.duration_ns for row in rows], dtype=np.int64)
     launch_ids, first = np.unique(launch, return_index=True)
-    launched = np.minimum.accumulate(start[first][::-1])[::-1]
+    launch_starts = np.minimum.accumulate(start[first][::-1])[::-1]
     step_of = np.array(node_ids.launch_steps, dtype=np.int64)[launch_ids]
     steps, first_of_step = np.unique(step_of, return_index=True)
-    begins = launched[first_of_step]
+    begins = launch_starts[first_of_step]
     ends = np.array(
         [end[step_of[np.searchsorted(launch_ids, launch)] == step].max() for step in steps]
     )
     calls = {
-        "ts": launched,
+        "ts": launch_starts,
         "dur": np.zeros(len(launch_ids), dtype=np.int64),
         "name": ["cudaGraphLaunch"] * len(launch_ids),
         "pid": [0] * len(launch_ids),

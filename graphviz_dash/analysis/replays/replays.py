@@ -161,10 +161,10 @@ def select_timed_replays(run: Run, traced: ReplayMatch | None) -> ReplayMatch | 
     """
     if traced is not None and traced.doubt == 0.0:
         return traced
-    named = match_node_ids(run)
-    if traced is None or named is None:
-        return traced or named
-    return named if named.doubt < traced.doubt else traced
+    id_replays = match_node_ids(run)
+    if traced is None or id_replays is None:
+        return traced or id_replays
+    return id_replays if id_replays.doubt < traced.doubt else traced
 
 
 def match_replays(
@@ -184,8 +184,8 @@ def match_replays(
     begin, stream = get_column(trace.gpu, "ts"), get_column(trace.gpu, "stream")
     # Stream numbers are specific to a device.
     lane = stream + (get_column(trace.gpu, "device") << 32)
-    ident, executed = _get_ids(trace, "graph_node_id"), _get_ids(trace, "graph_id")
-    exec_ids = [int(executed[rows].max()) for rows in launches]
+    ident, executed_ids = _get_ids(trace, "graph_node_id"), _get_ids(trace, "graph_id")
+    exec_ids = [int(executed_ids[rows].max()) for rows in launches]
     steps = locate_steps(called, trace, STEP).tolist()
     choices = GraphChooser(catalogue.matchers, catalogue.roots, identities).choose(
         [
@@ -220,8 +220,8 @@ def match_replays(
             continue
         lanes = np.unique(lane[rows], return_inverse=True)[1].reshape(-1)
         replay_rows = ReplayRows(codes[rows], lanes, start[part])
-        matched = catalogue.match(choice, replay_rows, ident[rows], exec_ids[number])
-        graph[part], node[part], confidence[part], method[part] = matched
+        launch_match = catalogue.match(choice, replay_rows, ident[rows], exec_ids[number])
+        graph[part], node[part], confidence[part], method[part] = launch_match
     return ReplayMatch(
         graphs=catalogue.graphs,
         roots=catalogue.root_of,
@@ -300,12 +300,12 @@ class _Catalogue:
             owner, node = by_ids
             method, confidence = BY_ID, np.where(node >= 0, choice.share, 0.0)
         else:
-            aligned = self.matchers[matcher_index].match(rows)
-            is_matched = aligned.node >= 0
-            owner = self._owner[matcher_index][aligned.node]
-            node = np.where(is_matched, self._index[matcher_index][aligned.node], -1)
-            method = aligned.method
-            confidence = aligned.confidence * choice.share / choice.variant_count
+            order_match = self.matchers[matcher_index].match(rows)
+            is_matched = order_match.node >= 0
+            owner = self._owner[matcher_index][order_match.node]
+            node = np.where(is_matched, self._index[matcher_index][order_match.node], -1)
+            method = order_match.method
+            confidence = order_match.confidence * choice.share / choice.variant_count
         is_matched = node >= 0
         return (
             np.where(is_matched, owner, self._place[root]),
@@ -350,15 +350,15 @@ def find_launch_correlations(trace: Trace) -> tuple[Ints, Ints]:
     calls = np.flatnonzero(is_launch[codes])
     launches = get_column(trace.runtime, "correlation")[calls]
     # A driver call inside the runtime call has the same correlation.
-    once = np.sort(np.unique(launches, return_index=True)[1])
-    return launches[once], get_column(trace.runtime, "ts")[calls[once]]
+    first_positions = np.sort(np.unique(launches, return_index=True)[1])
+    return launches[first_positions], get_column(trace.runtime, "ts")[calls[first_positions]]
 
 
 def group_launched_rows(trace: Trace) -> tuple[list[Ints], Ints]:
     """Return the GPU rows (by start) and call time of each graph launch with rows, by time."""
-    launches, called = find_launch_correlations(trace)
+    launches, launching_calls = find_launch_correlations(trace)
     if not len(launches):
-        return [], called
+        return [], launching_calls
     gpu = get_column(trace.gpu, "correlation")
     order = np.argsort(gpu, kind="stable")
     first = np.searchsorted(gpu[order], launches, "left")
@@ -366,4 +366,4 @@ def group_launched_rows(trace: Trace) -> tuple[list[Ints], Ints]:
     is_traced = (last > first) & (launches >= 0)
     # The table is sorted by start, and a stable sort by correlation preserves that.
     rows = [order[a:b] for a, b in zip(first[is_traced], last[is_traced], strict=True)]
-    return rows, called[is_traced]
+    return rows, launching_calls[is_traced]

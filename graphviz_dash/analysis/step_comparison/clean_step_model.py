@@ -84,9 +84,11 @@ def model_step(
     scale = _compute_scale(work, launch_cpu_ns)
     start, end, rank_wait = _run_model(_simulate_items(work, scale, depends), work, latest_arrivals)
     order = np.argsort(start, kind="stable")
-    arrived = start + rank_wait
-    busy, ranks = _measure_working(arrived, end), _measure_waiting(start, arrived, end)
-    idle, blocked = _measure_gaps(start, end, order, np.rint(work.waits * scale).astype(np.int64))
+    arrival_ns = start + rank_wait
+    busy, ranks = _measure_working(arrival_ns, end), _measure_waiting(start, arrival_ns, end)
+    idle, blocked_ns = _measure_gaps(
+        start, end, order, np.rint(work.waits * scale).astype(np.int64)
+    )
     finish = int(end.max())
     returned = max(finish, round(launch_cpu_ns))
     return StepModel(
@@ -94,8 +96,8 @@ def model_step(
         end=end,
         busy=busy,
         ranks=ranks,
-        waiting=idle - blocked,
-        blocked=blocked,
+        waiting=idle - blocked_ns,
+        blocked=blocked_ns,
         cpu_tail_ns=returned - finish,
         return_ns=return_ns,
         end_ns=returned + return_ns,
@@ -110,17 +112,17 @@ def find_last_arrivals(ranks: Sequence[tuple[TypicalStep, float]]) -> dict[int, 
     ``ranks`` holds each rank's work and clean launch CPU time in ns.
     """
     models = [_simulate_items(work, _compute_scale(work, launch), None) for work, launch in ranks]
-    arrived = [next(model, None) for model in models]
-    latest: dict[int, int] = {}
-    while waiting := [arrival for arrival in arrived if arrival is not None]:
+    arrivals = [next(model, None) for model in models]
+    latest_items: dict[int, int] = {}
+    while waiting := [arrival for arrival in arrivals if arrival is not None]:
         # All ranks are at the same collective, unless their steps differ; then the first continues.
         number = min(meeting for meeting, _, _ in waiting)
-        latest[number] = max(begin for meeting, _, begin in waiting if meeting == number)
+        latest_items[number] = max(begin for meeting, _, begin in waiting if meeting == number)
         for rank, model in enumerate(models):
-            current_arrival = arrived[rank]
+            current_arrival = arrivals[rank]
             if current_arrival is not None and current_arrival[0] == number:
-                arrived[rank] = _send_wait(model, latest[number] - current_arrival[2])
-    return latest
+                arrivals[rank] = _send_wait(model, latest_items[number] - current_arrival[2])
+    return latest_items
 
 
 def _compute_scale(work: TypicalStep, launch_cpu_ns: float) -> float:
@@ -156,9 +158,9 @@ def _run_model(
 def _measure_working(start: Ints, end: Ints) -> Ints:
     """Return the contribution of each item to the union of all items."""
     order = np.argsort(start, kind="stable")
-    added = np.zeros(len(start), dtype=np.int64)
-    added[order] = compute_exclusive_ns(start[order], end[order])
-    return added
+    added_ns = np.zeros(len(start), dtype=np.int64)
+    added_ns[order] = compute_exclusive_ns(start[order], end[order])
+    return added_ns
 
 
 def _measure_waiting(start: Ints, arrived: Ints, end: Ints) -> Ints:
@@ -166,7 +168,7 @@ def _measure_waiting(start: Ints, arrived: Ints, end: Ints) -> Ints:
 
     Concurrent work (``arrived`` to ``end``) and earlier waits are subtracted.
     """
-    added = np.zeros(len(start), dtype=np.int64)
+    added_ns = np.zeros(len(start), dtype=np.int64)
     waits = np.flatnonzero(arrived > start)
     waits = waits[np.argsort(start[waits], kind="stable")]
     if len(waits):
@@ -174,8 +176,8 @@ def _measure_waiting(start: Ints, arrived: Ints, end: Ints) -> Ints:
         before = np.maximum.accumulate(np.concatenate(([0], arrived[waits][:-1])))
         begin = np.minimum(np.maximum(start[waits], before), arrived[waits])
         working = work.compute_busy_before(0, arrived[waits]) - work.compute_busy_before(0, begin)
-        added[waits] = arrived[waits] - begin - working
-    return added
+        added_ns[waits] = arrived[waits] - begin - working
+    return added_ns
 
 
 def _simulate_items(work: TypicalStep, scale: float, depends: list[list[int]] | None) -> _Model:
@@ -184,7 +186,7 @@ def _simulate_items(work: TypicalStep, scale: float, depends: list[list[int]] | 
     At each collective, it yields number, index and start, and receives the wait.
     """
     work_ns, meetings = (work.duration - work.rank_wait).tolist(), work.meeting.tolist()
-    launch, traced = work.launch.tolist(), work.start.tolist()
+    launch, traced_start = work.launch.tolist(), work.start.tolist()
     lanes, groups = work.lane.tolist(), work.group.tolist()
     members, engines = _group_predecessors(work), _find_engine_predecessors(work)
     delays = _scale_branch_delays(work, scale, members)
@@ -198,7 +200,7 @@ def _simulate_items(work: TypicalStep, scale: float, depends: list[list[int]] | 
         stop = leading + 1
         while group != NO_GROUP and stop < count and groups[stop] == group:
             stop += 1
-        first = min(range(leading, stop), key=traced.__getitem__)
+        first = min(range(leading, stop), key=traced_start.__getitem__)
         # A graph starts when all earlier work on its stream has ended, regardless of its branches.
         waits_for = (
             latest_items[-1:] if group != NO_GROUP else list((depends or [[]] * count)[leading])
@@ -209,20 +211,20 @@ def _simulate_items(work: TypicalStep, scale: float, depends: list[list[int]] | 
         if leading in engines:
             waits_for.append(engines[leading])
         inside, delay = _measure_launch_delay(work, first, waits_for)
-        launched = round((launch[first] + inside) * scale)
-        begin = max([launched, *(ends[earlier] for earlier in waits_for)]) + delay
-        for item in sorted(range(leading, stop), key=traced.__getitem__):
-            before_it = [ends[other] for other in members.get(item, ())]
-            begins[item] = max(before_it, default=begin) + (delays[item] if item != first else 0)
+        launched_ns = round((launch[first] + inside) * scale)
+        begin = max([launched_ns, *(ends[waited_item] for waited_item in waits_for)]) + delay
+        for item in sorted(range(leading, stop), key=traced_start.__getitem__):
+            member_ends = [ends[other] for other in members.get(item, ())]
+            begins[item] = max(member_ends, default=begin) + (delays[item] if item != first else 0)
             if meetings[item] != NO_MEETING:
                 waits[item] = yield meetings[item], item, begins[item]
             ends[item] = begins[item] + waits[item] + work_ns[item]
             last_of_lane[lanes[item]] = max(
                 last_of_lane.get(lanes[item], item), item, key=ends.__getitem__
             )
-        latest = max(range(leading, stop), key=ends.__getitem__)
-        if not latest_items or ends[latest] > ends[latest_items[-1]]:
-            latest_items.append(latest)
+        latest_item = max(range(leading, stop), key=ends.__getitem__)
+        if not latest_items or ends[latest_item] > ends[latest_items[-1]]:
+            latest_items.append(latest_item)
         if group != NO_GROUP:
             # Work after a graph waits for all of it.
             last_of_lane = dict.fromkeys(set(lanes), latest_items[-1])
@@ -243,8 +245,8 @@ def _measure_launch_delay(work: TypicalStep, item: int, waits_for: list[int]) ->
     start, launch = times.start[:, item], times.launch[:, item]
     inside = np.clip(start - launch, 0, times.call[:, item])
     ready = launch + inside
-    for earlier in waits_for:
-        ready = np.maximum(ready, times.start[:, earlier] + times.duration[:, earlier])
+    for waited_item in waits_for:
+        ready = np.maximum(ready, times.start[:, waited_item] + times.duration[:, waited_item])
     return round(float(np.median(inside))), round(float(np.median(np.maximum(start - ready, 0))))
 
 
@@ -279,8 +281,8 @@ def _scale_branch_delays(
     """
     in_call = work.start < work.launch + work.call
     return [
-        round(delay * scale) if early and item not in members else delay
-        for item, (delay, early) in enumerate(
+        round(delay * scale) if is_early and item not in members else delay
+        for item, (delay, is_early) in enumerate(
             zip(work.delay.tolist(), in_call.tolist(), strict=True)
         )
     ]
@@ -300,9 +302,9 @@ def _measure_gaps(start: Ints, end: Ints, order: Ints, waits: Ints) -> tuple[Int
     busy_until = np.concatenate(([0], np.maximum.accumulate(end[order])[:-1]))
     busy_until = np.maximum(busy_until, 0)
     idle = np.zeros(len(start), dtype=np.int64)
-    blocked = np.zeros(len(start), dtype=np.int64)
+    blocked_ns = np.zeros(len(start), dtype=np.int64)
     idle[order] = np.maximum(start[order] - busy_until, 0)
     for begin, stop in waits.tolist():
         inside = np.minimum(start[order], stop) - np.maximum(busy_until, begin)
-        blocked[order] += np.maximum(inside, 0)
-    return idle, np.minimum(blocked, idle)
+        blocked_ns[order] += np.maximum(inside, 0)
+    return idle, np.minimum(blocked_ns, idle)

@@ -105,8 +105,10 @@ class WorkSequence(Struct, frozen=True):
         """
         order = np.argsort(lane, kind="stable")
         pause = 2 * len(np.unique(lane))
-        same = np.flatnonzero((lane[order][1:] == lane[order][:-1]) & (np.diff(order) <= pause))
-        return cls(key, op, name, np.stack((order[same], order[same + 1]), axis=1))
+        same_lane = np.flatnonzero(
+            (lane[order][1:] == lane[order][:-1]) & (np.diff(order) <= pause)
+        )
+        return cls(key, op, name, np.stack((order[same_lane], order[same_lane + 1]), axis=1))
 
 
 class ItemPairs(Struct, frozen=True):
@@ -199,14 +201,14 @@ class _Pairing:
             self._pair_between(method, eager_codes, graph_codes)
         self._pair_by_split()
         partner = np.array(self._partner[1][:-1], dtype=np.int64)
-        paired = np.flatnonzero(partner >= 0)
+        paired_rows = np.flatnonzero(partner >= 0)
         extra = np.array(self._splits, dtype=np.int64).reshape(-1, 2)
-        graph_items = np.concatenate((paired, extra[:, 1]))
-        methods = np.array(self._method, dtype=np.int64)[paired]
-        confidence = np.array(self._sure, dtype=np.float64)[paired]
+        graph_items = np.concatenate((paired_rows, extra[:, 1]))
+        methods = np.array(self._method, dtype=np.int64)[paired_rows]
+        confidence = np.array(self._sure, dtype=np.float64)[paired_rows]
         order = np.argsort(graph_items, kind="stable")
         return ItemPairs(
-            before=np.concatenate((partner[paired], extra[:, 0]))[order],
+            before=np.concatenate((partner[paired_rows], extra[:, 0]))[order],
             after=graph_items[order],
             method=np.concatenate((methods, np.full(len(extra), int(PairMethod.SPLIT))))[order],
             confidence=np.concatenate(
@@ -257,10 +259,10 @@ class _Pairing:
             self._entries.setdefault(self._keys[1][node], []).append(node)
 
     def _open_successors(self, head: int) -> None:
-        for later in self._after[self._tail[head]]:
-            if not self._opened[later]:
-                self._opened[later] = True
-                self._open_chain(later)
+        for next_chain in self._after[self._tail[head]]:
+            if not self._opened[next_chain]:
+                self._opened[next_chain] = True
+                self._open_chain(next_chain)
 
     def _find_entry(self, eager: int, heads: list[int]) -> tuple[int, int, float] | None:
         """Return where an eager chain and a graph chain agree from ``eager`` on, with a confidence.
@@ -293,7 +295,10 @@ class _Pairing:
                 self._open_chain(head)
 
     def _get_readiness(self, node: int) -> int:
-        before = [self._started[self._head[earlier]] for earlier in self._before[self._head[node]]]
+        before = [
+            self._started[self._head[earlier_chain]]
+            for earlier_chain in self._before[self._head[node]]
+        ]
         return _READY if all(before) else _HALF_READY if any(before) else _NOT_READY
 
     def _align_chains(self, eager: int, graph: int) -> _LocalAlignment:
@@ -311,10 +316,10 @@ class _Pairing:
     def _get_unpaired_run(self, side: int, item: int) -> list[int]:
         """Return the next items of a chain, up to the first paired one."""
         free_items: list[int] = []
-        partners, onward = self._partner[side], self._onward[side]
+        partners, onward_rows = self._partner[side], self._onward[side]
         while partners[item] == NOTHING and len(free_items) < _COMPARED_ITEMS:
             free_items.append(item)
-            item = onward[item]
+            item = onward_rows[item]
         return free_items
 
     def _follow_chains(self, eager: int, graph: int, method: PairMethod, confidence: float) -> int:
@@ -330,10 +335,10 @@ class _Pairing:
                 self._method[graph], self._sure[graph] = method, confidence
                 eager, graph = next_eager[eager], next_graph[graph]
                 continue
-            resumed = self._find_resume_point(eager, graph)
-            if resumed is None:
+            resume_point = self._find_resume_point(eager, graph)
+            if resume_point is None:
                 break
-            eager, graph = resumed
+            eager, graph = resume_point
         return graph if graph_partner[graph] == NOTHING else NOTHING
 
     def _find_resume_point(self, eager: int, graph: int) -> tuple[int, int] | None:
@@ -375,8 +380,10 @@ class _Pairing:
         """Pair remaining items by a code, between the partners of the previous and next nodes."""
         unpaired_by_code: dict[int, list[int]] = {}
         partner = self._partner
-        unpaired = np.flatnonzero(np.array(partner[0][:-1], dtype=np.int64) == NOTHING)
-        for item, code in zip(unpaired.tolist(), eager_codes[unpaired].tolist(), strict=True):
+        unpaired_rows = np.flatnonzero(np.array(partner[0][:-1], dtype=np.int64) == NOTHING)
+        for item, code in zip(
+            unpaired_rows.tolist(), eager_codes[unpaired_rows].tolist(), strict=True
+        ):
             if code != NOTHING:
                 unpaired_by_code.setdefault(code, []).append(item)
         free = np.flatnonzero(np.array(partner[1][:-1], dtype=np.int64) == NOTHING)
@@ -411,28 +418,30 @@ class _Pairing:
         """Add remaining items to the pair of an adjacent kernel of the same operator."""
         for side, opposite in ((0, 1), (1, 0)):
             chain, ops = self._chains[side], self._ops[side]
-            unpaired = [
+            unpaired_rows = [
                 item
                 for item, partner in enumerate(self._partner[side][:-1])
                 if partner == NOTHING and ops[item] != NOTHING
             ]
-            joined: dict[int, int] = {}
-            for item in unpaired:
+            joined_items: dict[int, int] = {}
+            for item in unpaired_rows:
                 for neighbour in (chain.previous[item], chain.next[item]):
                     if neighbour == NOTHING or ops[neighbour] != ops[item]:
                         continue
                     partner = self._partner[side][neighbour]
-                    partner = joined.get(neighbour, NOTHING) if partner == NOTHING else partner
+                    partner = (
+                        joined_items.get(neighbour, NOTHING) if partner == NOTHING else partner
+                    )
                     if partner == NOTHING:
                         continue
                     node = neighbour if side == 1 else partner
-                    differs = neighbour in joined or self._method[node] == PairMethod.OPERATOR
+                    differs = neighbour in joined_items or self._method[node] == PairMethod.OPERATOR
                     if differs and self._ops[opposite][partner] == ops[item]:
-                        joined[item] = partner
+                        joined_items[item] = partner
                         break
             self._splits += [
                 (item, partner) if side == 0 else (partner, item)
-                for item, partner in joined.items()
+                for item, partner in joined_items.items()
             ]
 
 
@@ -472,17 +481,17 @@ def _align_locally(
         left = _LEFT_OUT * (x + 1)
         current, row_directions = [left], []
         across_from = row[0]
-        for graph_key, graph_op, up_from in zip(graph_keys, graph_ops, row[1:], strict=True):
+        for graph_key, graph_op, above_score in zip(graph_keys, graph_ops, row[1:], strict=True):
             if eager_key == graph_key:
                 highest = across_from + _EQUAL
             else:
                 highest = across_from + (operator_score if eager_op == graph_op else _UNLIKE)
-            across_from = up_from
-            up = up_from + _LEFT_OUT
+            across_from = above_score
+            gap_score = above_score + _LEFT_OUT
             left += _LEFT_OUT
             step = _ACROSS
-            if up > highest:
-                highest, step = up, _UP
+            if gap_score > highest:
+                highest, step = gap_score, _UP
             if left > highest:
                 highest, step = left, _LEFT
             row_directions.append(step)
@@ -504,17 +513,17 @@ def _align_locally(
 def _trace_back(directions: list[list[int]], end: tuple[int, int]) -> list[tuple[int, int]]:
     """Return the aligned positions on the best path to ``end``, backwards."""
     x, y = end
-    aligned = []
+    aligned_pairs = []
     while x and y:
         step = directions[x - 1][y - 1]
         if step == _ACROSS:
             x, y = x - 1, y - 1
-            aligned.append((x, y))
+            aligned_pairs.append((x, y))
         elif step == _UP:
             x -= 1
         else:
             y -= 1
-    return aligned
+    return aligned_pairs
 
 
 def _walk_chain(item: int, successors: list[int], max_count: int | None = None) -> list[int]:

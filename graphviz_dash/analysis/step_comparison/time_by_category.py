@@ -97,8 +97,8 @@ def compute_time_by_category(
     is None for a single process; ``profiled`` marks ``step_ns`` as a profiled step. With
     ``has_loops``, graphs have While nodes, of which the trace shows one iteration.
     """
-    waited = None if waiting is None else waiting.wait_ns
-    busy_by_category = _compute_busy_by_category(trace, traced_steps, waited)
+    wait_ns = None if waiting is None else waiting.wait_ns
+    busy_by_category = _compute_busy_by_category(trace, traced_steps, wait_ns)
     busy_ns = float(np.median(busy_by_category.sum(axis=1)))
     sums = dict(zip(Category, busy_by_category.sum(axis=0).tolist(), strict=True))
     total = sum(sums.values())

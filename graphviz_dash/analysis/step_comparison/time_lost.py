@@ -179,7 +179,7 @@ def _build_curve(
     interval = np.clip(np.searchsorted(times, instants, "right") - 1, 0, max(len(times) - 2, 0))
     begin, end = times[interval], times[np.minimum(interval + 1, len(times) - 1)]
     length = np.maximum(end - begin, 1)
-    passed = (instants - begin) / length
+    passed_share = (instants - begin) / length
     work_then, work_all = (
         cumulative.get_busy(instant) - cumulative.get_busy(begin) for instant in (instants, end)
     )
@@ -190,11 +190,11 @@ def _build_curve(
     idle_all = end - begin - work_all - wait_all
     curve = [instants.astype(np.float64)]
     partial_and_total = ((idle_then, idle_all), (work_then, work_all), (wait_then, wait_all))
-    for lost, (partial, total) in zip(losses, partial_and_total, strict=True):
-        share = np.where(total > 0, partial / np.maximum(total, 1), passed)
-        step = lost[np.minimum(interval + 1, len(times) - 1)] - lost[interval]
-        bent = lost[interval] + step * share
+    for lost_ns, (partial, total) in zip(losses, partial_and_total, strict=True):
+        share = np.where(total > 0, partial / np.maximum(total, 1), passed_share)
+        step = lost_ns[np.minimum(interval + 1, len(times) - 1)] - lost_ns[interval]
+        bent = lost_ns[interval] + step * share
         # A zero-length interval at the end has no elapsed share.
-        bent[-1] = lost[-1]
+        bent[-1] = lost_ns[-1]
         curve.append(bent)
     return np.stack(curve)

@@ -131,8 +131,10 @@ class TypicalStep(Struct, frozen=True):
     @property
     def without_step_times(self) -> TypicalStep:
         """The same without the times of each step."""
-        none = np.zeros((0, len(self.items)), dtype=np.int64)
-        return replace(self, step_times=PerStepTimes(none, none, none, none))
+        empty_times = np.zeros((0, len(self.items)), dtype=np.int64)
+        return replace(
+            self, step_times=PerStepTimes(empty_times, empty_times, empty_times, empty_times)
+        )
 
 
 def build_typical_step(
@@ -202,9 +204,9 @@ class _Nodes:
         self.graph = np.full(trace.gpu.height, -1, dtype=np.int64)
         self.node = np.full(trace.gpu.height, -1, dtype=np.int64)
         if run.graphs:
-            matched = replays or match_replays(run.graphs, trace, get_identities(run))
-            self.graph[matched.gpu_row] = matched.graph
-            self.node[matched.gpu_row] = matched.node
+            replay_match = replays or match_replays(run.graphs, trace, get_identities(run))
+            self.graph[replay_match.gpu_row] = replay_match.graph
+            self.node[replay_match.gpu_row] = replay_match.node
         self.wiring = _find_equal_graphs(self.graphs, self.graph)[self.graph]
         """First graph with the same nodes and edges, for each row; -1 if none."""
 
@@ -315,13 +317,13 @@ def _measure_delays(read: _StepWork, edges: Ints) -> Ints:
         (read.group[edges[:, 0]] == read.group[edges[:, 1]]) & (read.group[edges[:, 0]] != NO_GROUP)
     ]
     first = np.full(int(read.group.max()) + 1, np.iinfo(np.int64).max, dtype=np.int64)
-    grouped = read.group != NO_GROUP
-    np.minimum.at(first, read.group[grouped], read.start[grouped])
+    is_grouped = read.group != NO_GROUP
+    np.minimum.at(first, read.group[is_grouped], read.start[is_grouped])
     ready = np.full(len(read.start), np.iinfo(np.int64).min, dtype=np.int64)
     np.maximum.at(ready, inside[:, 1], (read.start + read.duration)[inside[:, 0]])
     # A node without predecessors waits like the first node of the launch.
     ready = np.where(ready == np.iinfo(np.int64).min, first[np.maximum(read.group, 0)], ready)
-    return np.where(grouped, read.start - ready, 0)
+    return np.where(is_grouped, read.start - ready, 0)
 
 
 def _compute_medians(series: list[Ints]) -> Ints:
@@ -346,8 +348,8 @@ def _build_items(
         for position, index in enumerate(eager.tolist())
     }
     positions = np.unique(nodes.graph[read.rows])
-    captured = [nodes.graphs[place] for place in positions[positions >= 0].tolist()]
-    attributed = attribute_graphs(captured, run.capture_traces)
+    captured_graphs = [nodes.graphs[place] for place in positions[positions >= 0].tolist()]
+    attributions = attribute_graphs(captured_graphs, run.capture_traces)
     unknown = NodeOrigin("none", 0.0, reason="no graph node matches it")
     items = []
     for index, row in enumerate(read.rows.tolist()):
@@ -364,7 +366,7 @@ def _build_items(
                 size=None if kind == "kernel" or size < 0 else size,
                 origin=eager_origins.get(index)
                 or (
-                    attributed[graph.id].origins[node]
+                    attributions[graph.id].origins[node]
                     if graph is not None and node >= 0
                     else unknown
                 ),
@@ -406,7 +408,8 @@ def _find_edges(read: _StepWork, lane: Ints, nodes: _Nodes) -> Ints:
         if read.group[begin] == NO_GROUP:
             before = last_of_lane.get(int(lane[begin]))
             edges += [
-                (earlier, begin) for earlier in (ends or ([] if before is None else [before]))
+                (earlier_item, begin)
+                for earlier_item in (ends or ([] if before is None else [before]))
             ]
             last_of_lane[int(lane[begin])] = begin
             ends = []
@@ -414,10 +417,10 @@ def _find_edges(read: _StepWork, lane: Ints, nodes: _Nodes) -> Ints:
         inner = _find_inner_edges(read, nodes, begin, end)
         edges += inner
         targets, sources = {b for _, b in inner}, {a for a, _ in inner}
-        before_all = ends or ([begin - 1] if begin else [])
+        ends_before = ends or ([begin - 1] if begin else [])
         for item in range(begin, end):
             if item not in targets:
-                edges += [(earlier, item) for earlier in before_all]
+                edges += [(earlier_item, item) for earlier_item in ends_before]
         ends = [item for item in range(begin, end) if item not in sources]
         last_of_lane.clear()
     return np.array(sorted(set(edges)), dtype=np.int64).reshape(-1, 2)

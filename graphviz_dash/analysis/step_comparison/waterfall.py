@@ -251,12 +251,12 @@ def _find_dependencies(pairs: WorkPairs) -> list[list[int]]:
     Eager streams wait for events that a trace does not show.
     """
     partner = {row.after[0]: row.before[0] for row in pairs.rows if row.before and row.after}
-    earlier: list[list[int]] = [[] for _ in pairs.before.items]
+    earlier_items: list[list[int]] = [[] for _ in pairs.before.items]
     for source, target in pairs.after.edges.tolist():
         source_item, target_item = partner.get(source), partner.get(target)
         if source_item is not None and target_item is not None and source_item < target_item:
-            earlier[target_item].append(source_item)
-    return earlier
+            earlier_items[target_item].append(source_item)
+    return earlier_items
 
 
 def _build_item_parts(work: TypicalStep, model: StepModel) -> list[CauseTimes]:
@@ -266,10 +266,10 @@ def _build_item_parts(work: TypicalStep, model: StepModel) -> list[CauseTimes]:
             kernels=duration_ns if item.kind == "kernel" else 0,
             copies=0 if item.kind == "kernel" else duration_ns,
             overlap=busy - duration_ns,
-            synchronisation=blocked,
+            synchronisation=blocked_ns,
             ranks=ranks,
         )
-        for item, duration_ns, busy, waiting, blocked, ranks in zip(
+        for item, duration_ns, busy, waiting, blocked_ns, ranks in zip(
             work.items,
             (work.duration - work.rank_wait).tolist(),
             model.busy.tolist(),
@@ -282,10 +282,10 @@ def _build_item_parts(work: TypicalStep, model: StepModel) -> list[CauseTimes]:
 
 
 def _build_parts(work: TypicalStep, model: StepModel, step_ns: int) -> CauseTimes:
-    explained = CauseTimes(gaps=model.cpu_tail_ns, synchronisation=model.return_ns)
+    explained_times = CauseTimes(gaps=model.cpu_tail_ns, synchronisation=model.return_ns)
     for part in _build_item_parts(work, model):
-        explained += part
-    return explained + CauseTimes(remainder=step_ns - explained.total)
+        explained_times += part
+    return explained_times + CauseTimes(remainder=step_ns - explained_times.total)
 
 
 def _build_shares(

@@ -262,35 +262,35 @@ def _find_fused_pairs(
 
     Candidates are between the partners of its neighbours in launch order.
     """
-    generated = {
+    generated_items = {
         graph_item: _get_fused_operators(item.name)
         for graph_item, item in enumerate(after.items)
         if item.kind == "kernel" and _GENERATED.match(item.name)
     }
-    if not generated:
+    if not generated_items:
         return []
     partner = dict(zip(matches.after.tolist(), matches.before.tolist(), strict=True))
-    matched = set(matches.before.tolist())
+    matched_items = set(matches.before.tolist())
     pairs: list[tuple[int, int]] = []
     low = NOTHING
     for graph_item in range(len(after.items)):
-        if graph_item not in generated:
+        if graph_item not in generated_items:
             low = max(low, partner.get(graph_item, low))
             continue
         high = min(
             (
-                partner[later]
-                for later in range(graph_item + 1, len(after.items))
-                if later in partner
+                partner[later_item]
+                for later_item in range(graph_item + 1, len(after.items))
+                if later_item in partner
             ),
             default=len(before.items),
         )
         for eager_item in range(low + 1, high):
             words = {_OVERLOAD.sub("", op) for op in before.items[eager_item].origin.op_path}
-            if eager_item not in matched and any(
-                word in generated[graph_item] for word in words if word
+            if eager_item not in matched_items and any(
+                word in generated_items[graph_item] for word in words if word
             ):
-                matched.add(eager_item)
+                matched_items.add(eager_item)
                 pairs.append((eager_item, graph_item))
         low = max(low, partner.get(graph_item, low))
     return pairs
@@ -298,5 +298,5 @@ def _find_fused_pairs(
 
 def _get_fused_operators(name: str) -> str:
     """Return the operators in a generated kernel's name, joined and enclosed by underscores."""
-    listed = _GENERATED.match(name)
-    return f"_{listed[1]}_" if listed else ""
+    name_match = _GENERATED.match(name)
+    return f"_{name_match[1]}_" if name_match else ""

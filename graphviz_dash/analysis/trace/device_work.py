@@ -35,7 +35,7 @@ def measure_devices(trace: Trace, traced_steps: Sequence[Step]) -> tuple[DeviceW
     is_kernel = (trace.gpu["kind"] == "kernel").to_numpy()
     start = get_column(trace.gpu, "ts")
     end = start + np.maximum(get_column(trace.gpu, "dur"), 0)
-    measured = []
+    measured_devices = []
     for number in numbers.tolist():
         kernels, shares = [], []
         for step in traced_steps:
@@ -43,5 +43,7 @@ def measure_devices(trace: Trace, traced_steps: Sequence[Step]) -> tuple[DeviceW
             kernels.append(int(is_kernel[rows].sum()))
             busy_ns = measure_span_union(step, start[rows], end[rows])
             shares.append(busy_ns / step.duration_ns if step.duration_ns else 0.0)
-        measured.append(DeviceWork(number, float(np.median(kernels)), float(np.median(shares))))
-    return tuple(measured)
+        measured_devices.append(
+            DeviceWork(number, float(np.median(kernels)), float(np.median(shares)))
+        )
+    return tuple(measured_devices)

@@ -42,10 +42,10 @@ class Nesting(Struct, frozen=True, dict=True):
         depth = np.zeros(len(start), dtype=np.int64)
         changes = np.flatnonzero(np.diff(thread[order])) + 1
         for rows in np.split(order, changes) if len(order) else ():
-            nested = _find_parents(start[rows], end[rows])
-            if nested is None and calls:
+            nested_parents = _find_parents(start[rows], end[rows])
+            if nested_parents is None and calls:
                 end[rows] = _clip_to_callers(start[rows], end[rows])
-            inside, deep = nested or _find_parents_by_stack(
+            inside, deep = nested_parents or _find_parents_by_stack(
                 start[rows].tolist(), end[rows].tolist()
             )
             parent[rows] = np.where(inside == NONE, NONE, rows[inside])
@@ -78,12 +78,12 @@ class Nesting(Struct, frozen=True, dict=True):
 
         Shape (intervals,).
         """
-        near = np.where(requested, np.arange(len(requested), dtype=np.int64), NONE)
+        nearest_rows = np.where(requested, np.arange(len(requested), dtype=np.int64), NONE)
         for level in self._levels:
             # From outside to inside: each level uses its own or its parents' result.
-            rows = level[near[level] == NONE]
-            near[rows] = near[self.parent[rows]]
-        return near
+            rows = level[nearest_rows[level] == NONE]
+            nearest_rows[rows] = nearest_rows[self.parent[rows]]
+        return nearest_rows
 
     @cached_property
     def _levels(self) -> list[Ints]:

@@ -88,11 +88,11 @@ class LaneSet(Struct, frozen=True):
     def compute_busy_before(self, lane: int, instants: Ints) -> Ints:
         """Return the exact busy time of ``lane`` before each of ``instants``, in ns."""
         inside = self.get_span(lane)
-        ended = inside.start + np.searchsorted(self.end[inside], instants, "right")
-        total = self.busy[ended] - self.busy[inside.start]
-        running = ended < inside.stop
+        ended_count = inside.start + np.searchsorted(self.end[inside], instants, "right")
+        total = self.busy[ended_count] - self.busy[inside.start]
+        running = ended_count < inside.stop
         if inside.stop > inside.start:
-            index = np.minimum(ended, inside.stop - 1)
+            index = np.minimum(ended_count, inside.stop - 1)
             total = total + np.where(running, np.maximum(instants - self.start[index], 0), 0)
         return np.asarray(total, dtype=np.int64)
 
@@ -162,9 +162,11 @@ def link_trace_launches(trace: Trace) -> Links:
 
 def create_empty_lanes() -> TraceLanes:
     """Create the lanes of an empty trace."""
-    none = np.zeros(0, dtype=np.int64)
+    empty_column = np.zeros(0, dtype=np.int64)
     empty = _create_empty()
-    return TraceLanes(empty, empty, empty, Links(none, none, _compute_offsets(none)))
+    return TraceLanes(
+        empty, empty, empty, Links(empty_column, empty_column, _compute_offsets(empty_column))
+    )
 
 
 def pack_lanes(owner: Ints, track: Ints, row: Ints, start: Ints, end: Ints) -> LaneSet:
@@ -190,17 +192,17 @@ def pack_lanes(owner: Ints, track: Ints, row: Ints, start: Ints, end: Ints) -> L
             lane_owner.append(int(owners[track_code]))
             lane_track.append(int(tracks[track_code]))
             lane_sub.append(sub)
-    packed = np.concatenate(pieces)
+    packed_rows = np.concatenate(pieces)
     sizes = np.array([len(piece) for piece in pieces], dtype=np.int64)
     return LaneSet(
         owner=np.array(lane_owner, dtype=np.int64),
         track=np.array(lane_track, dtype=np.int64),
         sub=np.array(lane_sub, dtype=np.int64),
         bounds=_compute_offsets(sizes),
-        row=row[packed],
-        start=start[packed],
-        end=end[packed],
-        busy=_compute_offsets(end[packed] - start[packed]),
+        row=row[packed_rows],
+        start=start[packed_rows],
+        end=end[packed_rows],
+        busy=_compute_offsets(end[packed_rows] - start[packed_rows]),
     )
 
 
@@ -216,16 +218,16 @@ def split_overlaps(start: Ints, end: Ints) -> list[Ints]:
     # Most slices overlap nothing even then, so only overlapping groups are followed individually.
     busy_until = np.maximum.accumulate(end)
     group_starts = np.flatnonzero(np.append(True, start[1:] >= busy_until[:-1]))
-    crowded = np.repeat(
+    crowded_lanes = np.repeat(
         np.diff(group_starts, append=len(start)) > 1, np.diff(group_starts, append=len(start))
     )
-    remaining = np.flatnonzero(crowded)
+    remaining = np.flatnonzero(crowded_lanes)
     lanes: list[Ints] = []
     while len(remaining) and len(lanes) < _MAX_CHAINED_SUBLANES:
         chain = _follow_chain(start[remaining], end[remaining])
         lanes.append(remaining[chain])
         remaining = np.delete(remaining, chain)
-    lanes[0] = np.sort(np.concatenate((np.flatnonzero(~crowded), lanes[0])))
+    lanes[0] = np.sort(np.concatenate((np.flatnonzero(~crowded_lanes), lanes[0])))
     return lanes + [remaining[part] for part in _assign_first_fit(start[remaining], end[remaining])]
 
 
@@ -255,9 +257,11 @@ def link_launches(gpu: Ints, runtime: Ints) -> Links:
     """Link by correlation ids, int64 with -1 for none; the first call of an id wins."""
     launch = find_first_positions(runtime, gpu)
     by_launch = np.argsort(launch, kind="stable")
-    linked = by_launch[int(np.count_nonzero(launch < 0)) :]
-    counts = np.bincount(launch[linked], minlength=len(runtime))
-    return Links(launch=launch, order=linked, row_offsets=_compute_offsets(counts.astype(np.int64)))
+    linked_lanes = by_launch[int(np.count_nonzero(launch < 0)) :]
+    counts = np.bincount(launch[linked_lanes], minlength=len(runtime))
+    return Links(
+        launch=launch, order=linked_lanes, row_offsets=_compute_offsets(counts.astype(np.int64))
+    )
 
 
 def find_idle_periods(
@@ -265,12 +269,12 @@ def find_idle_periods(
 ) -> list[tuple[int, int]]:
     """Find periods of at least ``min_length`` ns between slices of ``lane`` in [begin, stop]."""
     inside = lanes.get_span(lane)
-    touched = lanes.get_window(lane, begin, stop)
-    first = max(inside.start, touched.start - 1)
-    last = min(inside.stop, touched.stop + 1)
+    touched_rows = lanes.get_window(lane, begin, stop)
+    first = max(inside.start, touched_rows.start - 1)
+    last = min(inside.stop, touched_rows.stop + 1)
     ends, starts = lanes.end[first : last - 1], lanes.start[first + 1 : last]
-    long = (starts - ends >= max(1, min_length)) & (starts >= begin) & (ends <= stop)
-    return list(zip(ends[long].tolist(), starts[long].tolist(), strict=True))
+    is_long = (starts - ends >= max(1, min_length)) & (starts >= begin) & (ends <= stop)
+    return list(zip(ends[is_long].tolist(), starts[is_long].tolist(), strict=True))
 
 
 def _follow_chain(start: Ints, end: Ints) -> Ints:
@@ -333,10 +337,10 @@ def find_distinct_values(values: Ints) -> tuple[Ints, Ints]:
     if span > len(values):
         uniques, positions = np.unique(values, return_inverse=True)
         return uniques, positions.astype(np.int64)
-    shifted = values - low
+    shifted_values = values - low
     present = np.zeros(span + 1, dtype=np.bool_)
-    present[shifted] = True
-    return np.flatnonzero(present) + low, (np.cumsum(present) - 1)[shifted]
+    present[shifted_values] = True
+    return np.flatnonzero(present) + low, (np.cumsum(present) - 1)[shifted_values]
 
 
 def _find_shown_calls(runtime: pl.DataFrame) -> npt.NDArray[np.bool_]:
@@ -352,7 +356,14 @@ def _compute_offsets(sizes: Ints) -> Ints:
 
 
 def _create_empty() -> LaneSet:
-    none = np.zeros(0, dtype=np.int64)
+    empty_column = np.zeros(0, dtype=np.int64)
     return LaneSet(
-        none, none, none, _compute_offsets(none), none, none, none, _compute_offsets(none)
+        empty_column,
+        empty_column,
+        empty_column,
+        _compute_offsets(empty_column),
+        empty_column,
+        empty_column,
+        empty_column,
+        _compute_offsets(empty_column),
     )

@@ -57,8 +57,8 @@ class CpuRanges(Struct, frozen=True):
         for part in (slice(0, self.annotations), slice(self.annotations, len(self.start))):
             at = np.searchsorted(self.start[part], [begin - self.max_length, stop + 1])
             first, last = (part.start + at).tolist()
-            long = self.end[first:last] - self.start[first:last] >= min_length
-            outermost.append(first + np.flatnonzero(long & (self.end[first:last] >= begin)))
+            is_long = self.end[first:last] - self.start[first:last] >= min_length
+            outermost.append(first + np.flatnonzero(is_long & (self.end[first:last] >= begin)))
         rows = np.concatenate(outermost)
         return _build_lanes(self, rows[np.argsort(self.start[rows], kind="stable")])
 
@@ -114,12 +114,12 @@ def _build_lanes(ranges: CpuRanges, rows: Ints) -> LaneSet:
     code = np.zeros(int(rows.max()) + 1, dtype=np.int64)
     code[rows] = positions
     remaining = rows[np.argsort(positions, kind="stable")]
-    longest = int(end[rows].max()) + 1
+    max_end = int(end[rows].max()) + 1
     parts = []
     for level in range(LEVELS):
         # Shift threads one after another in time: the range that reaches furthest so far is the
         # enclosing one.
-        shift = code[remaining] * longest
+        shift = code[remaining] * max_end
         end_so_far = np.maximum.accumulate(end[remaining] + shift)
         outside = np.append(True, (start[remaining] + shift)[1:] >= end_so_far[:-1])
         parts += [
@@ -130,17 +130,17 @@ def _build_lanes(ranges: CpuRanges, rows: Ints) -> LaneSet:
         if not len(remaining):
             break
     parts.sort(key=lambda part: part[:2])
-    packed = np.concatenate([rows for *_, rows in parts])
+    packed_rows = np.concatenate([rows for *_, rows in parts])
     first = np.array([rows[0] for *_, rows in parts], dtype=np.int64)
     return LaneSet(
         owner=ranges.pid[first],
         track=ranges.tid[first],
         sub=np.array([level for _, level, _ in parts], dtype=np.int64),
         bounds=_compute_offsets(np.array([len(rows) for *_, rows in parts], dtype=np.int64)),
-        row=packed,
-        start=start[packed],
-        end=end[packed],
-        busy=_compute_offsets(end[packed] - start[packed]),
+        row=packed_rows,
+        start=start[packed_rows],
+        end=end[packed_rows],
+        busy=_compute_offsets(end[packed_rows] - start[packed_rows]),
     )
 
 

@@ -189,11 +189,11 @@ def find_distinct_rows(columns: Callable[[], Iterator[Ints]]) -> tuple[Ints, Int
     ``columns`` yields the columns one at a time to save memory. A verified hash per row makes it
     many times faster than ``np.unique`` along an axis.
     """
-    mixed = np.zeros(1, dtype=np.uint64)
+    mixed_hashes = np.zeros(1, dtype=np.uint64)
     for values in columns():
-        mixed = (mixed ^ values.astype(np.uint64)) * _MIX
-        mixed ^= mixed >> np.uint64(29)
-    _, first, inverse = np.unique(mixed, return_index=True, return_inverse=True)
+        mixed_hashes = (mixed_hashes ^ values.astype(np.uint64)) * _MIX
+        mixed_hashes ^= mixed_hashes >> np.uint64(29)
+    _, first, inverse = np.unique(mixed_hashes, return_index=True, return_inverse=True)
     if all(np.array_equal(values[first][inverse], values) for values in columns()):
         return np.stack([values[first] for values in columns()], axis=1), inverse
     distinct, inverse = np.unique(np.stack(list(columns()), axis=1), axis=0, return_inverse=True)

@@ -66,8 +66,8 @@ def find_step_ranges(trace: Trace, links: Links) -> StepRanges:
     tables = (trace.annotations, trace.ops)
     for prefix, method in ((STEP, StepMethod.MARKED), (_PROFILER_STEP, StepMethod.PROFILER)):
         for table in tables:
-            if (numbered := _find_numbered(trace, table, prefix, method)) is not None:
-                return numbered
+            if (numbered_ranges := _find_numbered(trace, table, prefix, method)) is not None:
+                return numbered_ranges
     for pattern, method in ((_ENGINE, StepMethod.ENGINE), (_NAMED, StepMethod.NAMED)):
         if (outermost := _find_outermost(trace.annotations, pattern, method)) is not None:
             return outermost
@@ -80,10 +80,10 @@ def find_step_ranges(trace: Trace, links: Links) -> StepRanges:
 def _find_rows(table: pl.DataFrame, pattern: re.Pattern[str]) -> Ints:
     """Return the rows of ``table`` with names that match ``pattern``; each name is tested once."""
     names = table["name"].unique().drop_nulls().cast(str).to_list()
-    requested = [name for name in names if pattern.match(name)]
-    if not requested:
+    matching_names = [name for name in names if pattern.match(name)]
+    if not matching_names:
         return np.zeros(0, dtype=np.int64)
-    return np.flatnonzero(table["name"].cast(str).is_in(requested).fill_null(False).to_numpy())
+    return np.flatnonzero(table["name"].cast(str).is_in(matching_names).fill_null(False).to_numpy())
 
 
 def _get_bounds(table: pl.DataFrame, rows: Ints) -> tuple[Ints, Ints]:
@@ -117,13 +117,13 @@ def _order_distinct_marks(index: Ints, begin: Ints, end: Ints, process: Ints) ->
     These have the same number and process as an earlier mark, and start before it ends.
     """
     order = np.argsort(begin, kind="stable")
-    latest: dict[tuple[int, int], int] = {}
+    latest_marks: dict[tuple[int, int], int] = {}
     distinct = []
     for row in order.tolist():
         key = (int(index[row]), int(process[row]))
-        if key in latest and begin[row] < latest[key]:
+        if key in latest_marks and begin[row] < latest_marks[key]:
             continue
-        latest[key] = int(end[row])
+        latest_marks[key] = int(end[row])
         distinct.append(row)
     return np.array(distinct, dtype=np.int64)
 

@@ -114,13 +114,13 @@ def find_steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
     links = links or link_trace_launches(trace)
     ranges = find_step_ranges(trace, links)
     start, end = ranges.start, ranges.end
-    launched, linked = compute_launch_times(trace, links.launch)
-    owner = _find_owners(launched, ranges)
+    launch_starts, is_linked = compute_launch_times(trace, links.launch)
+    owner = _find_owners(launch_starts, ranges)
     begin = get_column(trace.gpu, "ts")
     stop = begin + np.maximum(get_column(trace.gpu, "dur"), 0)
     rows_of, order, bounds = _group_rows(owner, len(start))
     step = owner[order]
-    span_start, span_end = _compute_spans(ranges, launched, (begin, stop), owner)
+    span_start, span_end = _compute_spans(ranges, launch_starts, (begin, stop), owner)
     kind = _encode_names(trace.gpu["kind"], _get_kind_index)
     kind[_encode_names(trace.gpu["name"], _is_whole_graph) == 1] = len(_KINDS)
     kinds = _count_kinds(step, kind[order], len(start), len(_KINDS))
@@ -131,17 +131,17 @@ def find_steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
     )
     busy = _sum_between(inside, bounds)
     work = _sum_between((stop - begin)[order], bounds)
-    unlinked = _sum_between((~linked[order]).astype(np.int64), bounds)
+    unlinked_counts = _sum_between((~is_linked[order]).astype(np.int64), bounds)
     return tuple(
-        Step(number, first, last, since, until, ranges.method, rows, *counts)
-        for number, first, last, since, until, rows, counts in zip(
+        Step(number, first, last, since_ns, until_ns, ranges.method, rows, *counts)
+        for number, first, last, since_ns, until_ns, rows, counts in zip(
             ranges.index.tolist(),
             start.tolist(),
             end.tolist(),
             span_start.tolist(),
             span_end.tolist(),
             rows_of,
-            np.column_stack((unlinked, busy, work, kinds, calls)).tolist(),
+            np.column_stack((unlinked_counts, busy, work, kinds, calls)).tolist(),
             strict=True,
         )
     )
@@ -167,8 +167,8 @@ def compute_exclusive_ns(start: Ints, end: Ints, group: Ints | None = None) -> I
         shift = group * stride - low
         start, end = start + shift, end + shift
     reach = np.maximum.accumulate(end)
-    covered = np.concatenate((start[:1], reach[:-1]))
-    return np.asarray(np.maximum(end - np.maximum(start, covered), 0), dtype=np.int64)
+    covered_until = np.concatenate((start[:1], reach[:-1]))
+    return np.asarray(np.maximum(end - np.maximum(start, covered_until), 0), dtype=np.int64)
 
 
 def measure_span_union(step: Step, start: Ints, end: Ints) -> int:
@@ -199,24 +199,26 @@ def compute_launch_times(trace: Trace, launch: Ints) -> tuple[Ints, npt.NDArray[
     The launch time is -1 before the trace started, and the start of the row if the call is
     unknown. Both have shape (rows,); ``launch`` holds the row of each call, or -1.
     """
-    linked = launch >= 0
+    is_linked = launch >= 0
     begin = get_column(trace.gpu, "ts")
-    if not linked.any():
-        return begin, linked
-    launched = np.where(linked, get_column(trace.runtime, "ts")[np.maximum(launch, 0)], begin)
+    if not is_linked.any():
+        return begin, is_linked
+    launch_starts = np.where(
+        is_linked, get_column(trace.runtime, "ts")[np.maximum(launch, 0)], begin
+    )
     # Correlation ids ascend with calls, and a stream runs work in the order of calls.
     correlation = get_column(trace.gpu, "correlation")
-    called = get_column(trace.runtime, "correlation")
-    first_call = called[called > 0].min(initial=np.iinfo(np.int64).max)
-    early = ~linked & (correlation > 0) & (correlation < first_call)
-    if early.any():
+    called_ids = get_column(trace.runtime, "correlation")
+    first_call = called_ids[called_ids > 0].min(initial=np.iinfo(np.int64).max)
+    is_early = ~is_linked & (correlation > 0) & (correlation < first_call)
+    if is_early.any():
         stream = get_column(trace.gpu, "stream") + (get_column(trace.gpu, "device") << 32)
         _, code = np.unique(stream, return_inverse=True)
         code = code.reshape(-1)
         first = np.full(int(code.max()) + 1, np.iinfo(np.int64).max, dtype=np.int64)
-        np.minimum.at(first, code[linked], begin[linked])
-        launched[early & (begin < first[code])] = _BEFORE_TRACE
-    return launched, linked
+        np.minimum.at(first, code[is_linked], begin[is_linked])
+        launch_starts[is_early & (begin < first[code])] = _BEFORE_TRACE
+    return launch_starts, is_linked
 
 
 def _find_owners(launched: Ints, ranges: StepRanges) -> Ints:
@@ -237,8 +239,8 @@ def _compute_spans(
     step_ends = end.copy()
     has_owner = owner >= 0
     np.maximum.at(step_ends, owner[has_owner], stop[has_owner])
-    settled = ranges.method in (StepMethod.MARKED, StepMethod.WHOLE) or (step_ends <= end).all()
-    if settled:
+    is_settled = ranges.method in (StepMethod.MARKED, StepMethod.WHOLE) or (step_ends <= end).all()
+    if is_settled:
         return start, end
     order = np.argsort(launched, kind="stable")
     latest_end = np.maximum.accumulate(np.concatenate(([np.iinfo(np.int64).min], stop[order])))

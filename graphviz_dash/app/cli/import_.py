@@ -78,15 +78,15 @@ def import_command(
         results: list[ImportedRun | SkippedFiles] = [*_import_joined(files, output, mode, join)]
     else:
         results = _import_separately(files, output, mode, scheduler, workers)
-    written = [result for result in results if not isinstance(result, SkippedFiles)]
-    refused = [result for result in results if isinstance(result, SkippedFiles)]
+    written_results = [result for result in results if not isinstance(result, SkippedFiles)]
+    refused_results = [result for result in results if isinstance(result, SkippedFiles)]
     if as_json:
-        print_json("import", build_import_document(written, refused))
+        print_json("import", build_import_document(written_results, refused_results))
     else:
-        for run in written:
+        for run in written_results:
             _print_imported(run)
-    _print_refused(refused)
-    if not written:
+    _print_refused(refused_results)
+    if not written_results:
         raise click.exceptions.Exit(2)
 
 

@@ -30,10 +30,10 @@ def validate(path: Path) -> None:
     """
     bundles, launches = _find_recordings(path)
     if not bundles and not launches:
-        expected = "a run bundle, a recording of launch costs, or a folder with some of them"
-        raise InputError(path, "neither was found", expected)
-    failed = _check_bundles(bundles) + _check_launches(launches)
-    if failed:
+        expected_input = "a run bundle, a recording of launch costs, or a folder with some of them"
+        raise InputError(path, "neither was found", expected_input)
+    failure_count = _check_bundles(bundles) + _check_launches(launches)
+    if failure_count:
         raise click.exceptions.Exit(2)
 
 
@@ -52,30 +52,32 @@ def _find_recordings(path: Path) -> tuple[list[Path], list[Path]]:
 
 def _check_bundles(bundles: Sequence[Path]) -> int:
     """Check and print each bundle; return the number of invalid ones."""
-    failed = 0
+    failure_count = 0
     for bundle in bundles:
         try:
             with show_progress(bundle.name):
                 run = load_run(bundle)
         except GraphvizDashError as error:
-            failed += 1
+            failure_count += 1
             click.echo(escape_control_characters(f"FAILED  {display_path(bundle)}"))
             click.echo(f"Error: {error}", err=True)
             continue
         _print_run(run)
     if bundles:
-        click.echo(f"{len(bundles) - failed} of {len(bundles)} bundles are complete and readable")
-    return failed
+        click.echo(
+            f"{len(bundles) - failure_count} of {len(bundles)} bundles are complete and readable"
+        )
+    return failure_count
 
 
 def _check_launches(launches: Sequence[Path]) -> int:
     """Check and print each recording of launch costs; return the number of invalid ones."""
-    failed = 0
+    failure_count = 0
     for path in launches:
         try:
             recording = read_launch(path)
         except GraphvizDashError as error:
-            failed += 1
+            failure_count += 1
             click.echo(escape_control_characters(f"FAILED  {display_path(path)}"))
             click.echo(f"Error: {error}", err=True)
             continue
@@ -93,9 +95,9 @@ def _check_launches(launches: Sequence[Path]) -> int:
             )
         )
     if launches:
-        valid = f"{len(launches) - failed} of {len(launches)}"
+        valid = f"{len(launches) - failure_count} of {len(launches)}"
         click.echo(f"{valid} recordings of launch costs are complete and readable")
-    return failed
+    return failure_count
 
 
 def _print_run(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""Which calls make a node while a stream captures."""
+"""Detect the calls that create a node during capture."""
 
 from __future__ import annotations
 

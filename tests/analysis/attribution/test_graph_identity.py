@@ -1,4 +1,4 @@
-"""What tells the graphs of a run from each other."""
+"""Distinguish the graphs of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a trace lies near a step, and rows that are told apart by their columns."""
+"""Select the part of a trace near a step, and rows with equal columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a graph has paid for itself."""
+"""Compute the break-even point of a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison: which run is held against which, and what it lacks."""
+"""Compare runs: choice of the baseline, missing data."""
 
 from __future__ import annotations
 

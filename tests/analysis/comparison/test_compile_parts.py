@@ -1,4 +1,4 @@
-"""What compiling gave and what graphs gave, where a step was compiled with and without graphs."""
+"""Separate the gain of compilation from the gain of graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outcome of a run: from its speedup, the interval of it, and what a doctor found."""
+"""Determine the outcome of a run from its speedup, the interval and a doctor's report."""
 
 from __future__ import annotations
 

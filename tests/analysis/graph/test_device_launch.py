@@ -1,4 +1,4 @@
-"""Whether a graph could be launched from the device: each rule, and what cannot be known."""
+"""Check the rules for launches from the device, and facts that are unknown."""
 
 from __future__ import annotations
 

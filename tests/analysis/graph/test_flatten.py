@@ -1,4 +1,4 @@
-"""A graph with what its nodes hold in their places."""
+"""Flatten graphs: child graphs and bodies replace their nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nodes need of each other, by the memory that they reach: by hand, and by definition."""
+"""Derive dependencies from memory, checked by hand and by definition."""
 
 from __future__ import annotations
 

@@ -45,8 +45,11 @@ def rows_alone(real: int, padded: int) -> Sequence[int]:
 def server(
     copies: Copies, requests: Sequence[int] = REQUESTS, ladder: Sequence[int] = LADDER
 ) -> tuple[ProgramLoop, Trace]:
-    """A loop of which no real size is known, and its trace: each step copies as many bytes as
-    ``copies`` says of its real and padded size, and replays two segments."""
+    """A loop without known real sizes, and its trace.
+
+    Each step replays two segments and copies as many bytes as ``copies`` returns for its real and
+    padded size.
+    """
     family = GraphFamily(
         "decode", ("server.py:1",), ("batch",), 0, None,
         tuple(FamilyMember((size,), KeyMethod.SHAPES, (f"a{size}", f"b{size}")) for size in ladder),
@@ -102,7 +105,9 @@ def test_what_is_told_is_true(width: int, requests: list[int], ladder: set[int])
 
 
 def other_copies(real: int, padded: int) -> Sequence[int]:
-    """Of constant size, as large as the padded size, and one more than there are requests."""
+    """Copies of constant size: as large as the padded size, and one more than the number of
+    requests.
+    """
     return [4_096, 8 * padded, 4 * (real + 1), ROW * real]
 
 

@@ -1,4 +1,4 @@
-"""What a step takes in the loop of a server that nothing waited for."""
+"""Estimate step times in a server loop that never waits."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ def step_of(run: Run) -> float | None:
 
 
 def server(folder: Path, size: int, steps: int = 200, gpu_share: float = 1.0) -> Run:
-    """All requests are of one size; a step takes 50 us besides its replay, which takes
-    ``gpu_share`` of what it is from one to the next less that."""
+    """A server with requests of one size.
+
+    ``gpu_share`` is the replay's share of a step less 50 us.
+    """
     run = load_run(make_server(folder, f"of-{size}", sizes=(size,), requests=[size] * steps))
     assert run.loop is not None
     steps_of = run.loop.steps

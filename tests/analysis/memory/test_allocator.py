@@ -1,4 +1,4 @@
-"""What the allocator's statistics tell of runs without a memory pass."""
+"""Read allocator statistics of runs without a memory pass."""
 
 from __future__ import annotations
 

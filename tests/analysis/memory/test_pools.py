@@ -1,4 +1,4 @@
-"""What of a private pool belongs to which graph."""
+"""Assign the blocks of a private pool to graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ran from graphs and what stayed eager: steps of known content in, shares and reasons out."""
+"""Measure graph coverage of steps with known content: shares and reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How busy the host was, and how fast the GPU's clock, beside the clean timings of a run."""
+"""Compare host load and GPU clock with the clean timings of a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLOCKS = GpuClocks(1_980, 1_980, 3_201, ())
 
 
 def beside(*processes: tuple[tuple[int, ...], GpuClocks | None]) -> Run:
-    """An eager run of one iteration in each process, with the loop and the clocks beside it."""
+    """An eager run of one iteration per process, with its loop and clocks."""
     clean = clean_timings([1_000_000] * len(processes))
     rows = tuple(CleanProcess(0, 1, 1, loop, clocks) for loop, clocks in processes)
     return eager(clean=msgspec.structs.replace(clean, processes=rows), trace=None)

@@ -1,4 +1,4 @@
-"""Model FLOP/s and utilisation from what the workload states."""
+"""Compute FLOP/s and utilisation from the workload's figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph over its replays: times, gaps, concurrency, and what its edges are good for."""
+"""Measure a graph over its replays: times, gaps, concurrency, redundant edges."""
 
 from __future__ import annotations
 

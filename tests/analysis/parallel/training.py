@@ -34,7 +34,7 @@ Training: TypeAlias = tuple[Run, NodeTable, Concurrency]
 
 @cache
 def training() -> Training:
-    """The captured step of a transformer, 322 nodes in a line, and what was measured of it."""
+    """A captured transformer step: 322 nodes in a line, with measurements."""
     run = load_run(SAMPLES / "transformer-train" / "graph")
     table = build_table(run, "graph-0")
     concurrency = analyze_run(run, [table])["graph-0"]
@@ -43,7 +43,7 @@ def training() -> Training:
 
 
 def chains(count: int, nodes: int = NODES) -> tuple[Operator, ...]:
-    """Operators of a node each in turns of ``count`` chains, each on memory of its own."""
+    """Operators of one node each, interleaved over ``count`` chains with separate memory."""
     return tuple(
         Operator("aten.add_.Tensor", (Access(index % count, 0, 64, True),), 1)
         for index in range(nodes)
@@ -73,7 +73,7 @@ def chain_plan(count: int) -> ParallelPlan:
 
 
 def write_parallel_experiment(folder: Path, plan: ParallelPlan) -> Path:
-    """The shipped experiment beside a run of its graph that says to be captured by ``plan``."""
+    """Write the shipped experiment and a run whose graph was captured by ``plan``."""
     shutil.copytree(SAMPLES / "transformer-train", folder)
     run = folder / "parallel"
     shutil.copytree(folder / "graph", run)

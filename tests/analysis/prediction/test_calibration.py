@@ -1,5 +1,4 @@
-"""A calibration finds the terms that made its recordings, tells how far it is off, and refuses what
-it cannot be made from."""
+"""Fit the terms behind recordings, report errors and refuse unsuitable recordings."""
 
 from __future__ import annotations
 
@@ -144,7 +143,7 @@ def test_an_experiment_without_a_graph_says_so(tmp_path: Path) -> None:
     ],
 )
 def test_a_sample_is_told_or_says_why_not(sample: str, reason: str | None) -> None:
-    """A doctor's report beside the runs is no graph run; a rank's step holds others' time."""
+    """A doctor's report is no graph run, and a rank's step includes time of other ranks."""
     told = build_recorded_workload(load_experiment(SAMPLES / sample))
     assert (told.reason if isinstance(told, Missing) else None) == reason
 

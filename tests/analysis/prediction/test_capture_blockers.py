@@ -1,5 +1,4 @@
-"""What an eager trace shows that would stop a capture: each rule by a trace that breaks it, and the
-same trace without."""
+"""Detect capture blockers: each rule with a trace that breaks it and one that does not."""
 
 from __future__ import annotations
 

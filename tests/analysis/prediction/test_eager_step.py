@@ -1,5 +1,4 @@
-"""The typical step of an eager trace: its work in order of launch, what streams wait for, and which
-steps are alike."""
+"""Select the typical step of an eager trace: order of work, stream waits, equal steps."""
 
 from __future__ import annotations
 
@@ -123,12 +122,14 @@ class TestStreams:
 
 
 class TestAlone:
-    """Durations without work of other streams beside it."""
+    """Durations without concurrent work on other streams."""
 
     @staticmethod
     def crowded(folder: Path, *kernels: tuple[str, int], count: int = 1, by: str = "") -> EagerStep:
-        """Kernels on one stream by name and ns, the first ``count`` of them beside another kernel,
-        ``by``, that runs 2 us less on another stream."""
+        """Kernels on one stream by name and ns.
+
+        The first ``count`` overlap with the kernel ``by`` on another stream, which is 2 us shorter.
+        """
         trace = TraceBuilder()
         begin = 10_000
         for place, (name, duration) in enumerate(kernels):
@@ -260,7 +261,7 @@ class TestNoStep:
         assert len(found) == 3
 
     def test_what_was_launched_before_such_a_trace_comes_first(self, tmp_path: Path) -> None:
-        """Where the CPU runs ahead, it begins after calls that launch what follows it."""
+        """A trace can begin after the launches of its first work if the CPU runs ahead."""
         trace = TraceBuilder()
         trace.kernel("from before", 20_000, 5_000, correlation=trace.new_correlation())
         for at in (0, 5_000):

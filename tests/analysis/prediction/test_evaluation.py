@@ -1,4 +1,4 @@
-"""Predictions beside measurements, on experiments of known truth and on the shipped ones."""
+"""Compare predictions with measurements, on experiments with known results and shipped ones."""
 
 from __future__ import annotations
 

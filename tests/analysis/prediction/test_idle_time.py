@@ -1,4 +1,4 @@
-"""What the CPU did while the GPU was idle, in traces in which one thing takes all the time."""
+"""Attribute GPU idle time to CPU activity, in traces with one cause each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Between = Callable[[TraceBuilder, int], None]
 
 
 def nothing(trace: TraceBuilder, at: int) -> None:
-    """Python that no event tells of."""
+    """Python code without an event."""
 
 
 def loader(trace: TraceBuilder, at: int) -> None:
@@ -286,7 +286,7 @@ def check_gain(trace: Trace, prediction: Prediction | Missing) -> None:
 
 
 def idle_in(trace: Trace, begin: int, end: int) -> int:
-    """How long the GPU has nothing to do between two instants, row by row."""
+    """Compute GPU idle time between two instants, row by row."""
     idle, free = 0, begin
     for start, duration in trace.gpu.select("ts", "dur").rows():
         idle += max(min(start, end) - free, 0)

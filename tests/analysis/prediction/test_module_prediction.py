@@ -1,4 +1,4 @@
-"""What graphs of single modules would take."""
+"""Predict graphs of single modules."""
 
 from __future__ import annotations
 

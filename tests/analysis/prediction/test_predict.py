@@ -1,4 +1,4 @@
-"""Predictions, against replays that can be told by hand."""
+"""Compare predictions with replays that are computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What divides an eager step, as its trace tells it."""
+"""Divide an eager step into modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What streams wait for, against programs whose order is known."""
+"""Infer stream waits of programs with known order."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ START_NS = 5_000
 
 @dataclass
 class Program:
-    """A step whose true order is known: each launch 10 µs after the last, and run as soon as its
-    stream and what it waits for allow."""
+    """A step with known order: one launch per 10 µs, run as soon as its stream and waits permit."""
 
     trace: TraceBuilder = field(default_factory=TraceBuilder)
     records: bool = True
@@ -77,7 +76,7 @@ class Program:
             self.wait(MAIN, 20 + number)
 
     def least_ns(self) -> int:
-        """What the longest way through the step takes."""
+        """Duration of the longest path through the step."""
         ends: list[int] = []
         for duration, waits in zip(self.durations, self.waits, strict=True):
             ends.append(duration + max((ends[item] for item in waits), default=0))
@@ -92,7 +91,7 @@ class Program:
 
 
 def scheduled_ns(step: EagerStep) -> float:
-    """What the step takes with nothing between its nodes, and a GPU that is never full."""
+    """Duration of the step without gaps between nodes on an unlimited GPU."""
     operations = [Operation(float(alone), 0.0) for alone in step.exclusive_duration]
     order = [[(source, 0.0) for source in set(sources)] for sources in find_item_dependencies(step)]
     return simulate(operations, order).total_ns
@@ -154,7 +153,7 @@ BLOCKS = st.one_of(
     st.tuples(st.integers(1_000, 90_000)),
     st.lists(st.lists(st.integers(1_000, 90_000), min_size=1, max_size=3), min_size=2, max_size=3),
 )
-"""A kernel on the main stream, a collective, or branches on streams of their own."""
+"""A kernel on the main stream, a collective, or branches on separate streams."""
 
 
 @settings(max_examples=25, deadline=None)

@@ -1,4 +1,4 @@
-"""How wide intervals are, and that they hold what they promise."""
+"""Check the width and the coverage of intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for other ranks: told from durations, and a part of its own in the equation."""
+"""Measure waits for other ranks from durations, as a separate part of the equation."""
 
 from __future__ import annotations
 
@@ -25,10 +25,8 @@ STEP = 20_000
 
 
 def _eager(rank: int, launched: int, *, aside: int = 0, work: int = 500, wall: int = 5_200) -> Run:
-    """A product, an all-reduce that this rank launches at ``launched`` and that is done at 8,500,
-    and the end of the step at 10,000 on the CPU, which takes half of that without the profiler.
-
-    ``aside``: other work on a stream of its own from the arrival on.
+    """A product, an all-reduce launched at ``launched`` that ends at 8,500, and a step of 10,000 on
+    the CPU, half of it profiler overhead. ``aside``: work on a separate stream from the arrival on.
     """
     frames = Frames()
     arrival = max(launched + 10, 2_010 + work)

@@ -58,7 +58,7 @@ def replay_rows(graph: CapturedGraph, stream_of: list[int], rng: random.Random) 
 
 
 def check_invariants(graph: CapturedGraph, found: ReplayMatch, truth: list[int]) -> None:
-    """What holds of every match of one replay, whatever was lost."""
+    """Check the invariants of a match of one replay."""
     labels = [node.label for node in graph.nodes]
     begun: dict[int, int] = {}
     for place, (node, shown) in enumerate(zip(found.node.tolist(), truth, strict=True)):

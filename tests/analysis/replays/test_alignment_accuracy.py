@@ -1,4 +1,4 @@
-"""Alignment without ids, held against the ids."""
+"""Compare alignment without ids with the ids."""
 
 from __future__ import annotations
 

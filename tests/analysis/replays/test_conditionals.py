@@ -1,4 +1,4 @@
-"""Bodies of conditional nodes: the rows tell which of them ran; what is not seen is said."""
+"""Determine the executed bodies of conditional nodes; report the others as not recorded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def conditional(index: int, kind: ConditionalType, size: int, graph: str = "grap
 
 
 def scene_of(launches: list[list[str]]) -> Scene:
-    """A launch for each list of kernel names; bodies run on streams of their own."""
+    """Build one launch per list of kernel names; bodies run on separate streams."""
     scene = Scene()
     for number, names in enumerate(launches):
         correlation = scene.call("cudaGraphLaunch", 1000 * number + 100)

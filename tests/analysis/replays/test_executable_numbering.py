@@ -1,4 +1,4 @@
-"""How executables number the nodes of a graph, child graphs and bodies included."""
+"""Number the nodes of executables, child graphs and bodies included."""
 
 from __future__ import annotations
 

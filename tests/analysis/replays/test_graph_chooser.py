@@ -1,4 +1,4 @@
-"""Which graph a launch was of: by ids, by the order of launches, or by turns."""
+"""Choose the graph of a launch: by ids, by order or by turn."""
 
 from __future__ import annotations
 

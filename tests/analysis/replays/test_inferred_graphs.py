@@ -114,7 +114,7 @@ class TestByReplays:
 
 
 class TestByArguments:
-    """ROCm names it, and does not tell the grid of what a graph ran."""
+    """ROCm records the kernel's name without its grid."""
 
     def _kernels(self, capture: Trace) -> dict[int, KernelParams]:
         rows = [row for launches, _ in find_captured_launches(capture) for row in launches.tolist()]

@@ -1,4 +1,4 @@
-"""Why a node has no times, and what its times leave out."""
+"""Explain nodes without times and incomplete times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each node of a graph beside the eager work in its place, and by the line that launched it."""
+"""Pair each node with the eager work it replaces, and group by source line."""
 
 from __future__ import annotations
 

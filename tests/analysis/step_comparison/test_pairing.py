@@ -138,7 +138,7 @@ def test_a_missing_repeat_does_not_shift_the_rest() -> None:
 
 
 def test_twins_are_paired_with_a_confidence_that_says_so() -> None:
-    """A fork into two branches that nothing tells apart."""
+    """A fork into two equal branches."""
     edges = [(0, 1), (1, 2), (0, 3), (3, 4), (2, 5), (4, 5)]
     after = WorkSequence(
         np.array([1, 2, 3, 2, 3, 4]),

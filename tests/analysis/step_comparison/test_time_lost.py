@@ -1,4 +1,4 @@
-"""Where a run loses time against another: by hand, and by counting nanoseconds."""
+"""Divide lost time by category, compared with counting nanoseconds."""
 
 from __future__ import annotations
 

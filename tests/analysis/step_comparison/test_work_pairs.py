@@ -17,7 +17,7 @@ class TestPairs:
 
 
 def test_compiled_work_is_paired_with_what_it_replaced() -> None:
-    """The inductor's kernels stand for eager ones by their names; the optimizer is the same."""
+    """Kernels of the inductor replace eager kernels by name; the optimizer is the same."""
     run = compared_sample("mlp-train")["compile"]
     assert isinstance(run.waterfall, Waterfall)
     counts = run.waterfall.pairs.counts

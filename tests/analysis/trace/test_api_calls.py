@@ -1,4 +1,4 @@
-"""What a call does, by its name."""
+"""Classify calls by name."""
 
 from __future__ import annotations
 

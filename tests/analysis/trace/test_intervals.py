@@ -1,4 +1,4 @@
-"""Which interval lies around an instant, against counting by hand."""
+"""Find enclosing intervals, compared with counting by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CPU threads are in: the outermost ranges, two deep."""
+"""Read CPU ranges: the outermost ones, two levels deep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a row looks like, against what a node would look like."""
+"""Compare the signature of a row with the signature of a node."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class TestWhoseWork:
         assert (step.kernels, step.unlinked, step.busy_ns) == (2, 1, 10)
 
     def test_a_trace_without_marks_counts_it_too(self) -> None:
-        """The GPU was as busy as the trace shows it, whoever launched what it did."""
+        """GPU load includes work without a known launch."""
         frames = Frames()
         frames.work("from before", 1, 40, correlation=7)
         frames.kernel("a", launched=10, ts=50, dur=5)

@@ -1,4 +1,4 @@
-"""``graphviz-dash export``: files written, what is told where, exit codes."""
+"""Run ``graphviz-dash export``: files, messages, exit codes."""
 
 from __future__ import annotations
 

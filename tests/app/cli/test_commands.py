@@ -1,4 +1,4 @@
-"""What the commands do beyond printing: damaged bundles, the port, agreement of the numbers."""
+"""Run commands: damaged bundles, the port, consistent numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``demo`` serves the samples, and says what to do where there are none."""
+"""Run ``demo``, with and without samples."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.cli.fixtures import Invoke
 
 
 def program(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command line in a process of its own."""
+    """Run the command line in a separate process."""
     return subprocess.run(
         [sys.executable, "-m", "graphviz_dash.app.cli.main", *arguments],
         cwd=cwd,

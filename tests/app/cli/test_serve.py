@@ -121,8 +121,9 @@ def port() -> int:
 
 @contextmanager
 def serving(folder: Path, port: int, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """``graphviz-dash serve`` in ``folder``, which has its own temporary folder beside, and the
-    address that it prints."""
+    """Start ``graphviz-dash serve`` in ``folder`` with a separate temporary folder; return its
+    address.
+    """
     temporary = folder.parent / "tmp"
     temporary.mkdir(exist_ok=True)
     # The command is found as an installed one is, not through the folder.
@@ -145,7 +146,7 @@ def serving(folder: Path, port: int, *options: str) -> Iterator[tuple[subprocess
 
 
 def answers(port: int) -> bool:
-    """Whether anything listens on the port."""
+    """Return True if a server listens on the port."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=5):
             return True
@@ -191,7 +192,7 @@ def planted(folder: Path) -> Path:
 
 @pytest.fixture
 def hung_up() -> Iterator[None]:
-    """What is started hears of a terminal that hangs up, also where nohup runs the tests."""
+    """Make children receive SIGHUP, even if nohup runs the tests."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
@@ -199,7 +200,7 @@ def hung_up() -> Iterator[None]:
 
 @contextmanager
 def uploaded(address: str, folder: Path, cookies: dict[str, str] | None = None) -> Iterator[None]:
-    """With an upload, whose page is open, and which lies in the temporary folder."""
+    """A server with an upload in the temporary folder and its open page."""
     with Visitor(address, cookies) as visitor:
         visitor.open().upload([("graph.dot", DOT.encode())])
         assert "uploaded by you" in visitor.text

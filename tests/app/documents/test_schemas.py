@@ -55,7 +55,7 @@ VALIDATORS = {name: Draft202012Validator(closed(build_schema(name))) for name in
 
 
 def problems(text: str) -> list[str]:
-    """Where a document is not as its schema says."""
+    """List violations of a document's schema."""
     document = json.loads(text)
     errors = VALIDATORS[document["schema"].partition("/")[2]].iter_errors(document)
     return [f"{error.json_path}: {error.message[:200]}" for error in errors]

@@ -11,7 +11,7 @@ from graphviz_dash.app.hosting.browser_address import patch_sessions
 
 
 class Session(AppSession):
-    """A session that notes what it is to run."""
+    """A session that records its reruns."""
 
     def __init__(self) -> None:
         self.begun: list[tuple[str, str]] = []
@@ -21,7 +21,7 @@ class Session(AppSession):
         pass
 
     def ask(self, page: str, query: str, *, link: bool = False) -> tuple[str, str]:
-        """What is run when the browser asks for this."""
+        """Return the page that a request of the browser runs."""
         self.request_rerun(
             ClientState(page_script_hash=page, query_string=query, is_history_navigation=link)
         )

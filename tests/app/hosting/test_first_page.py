@@ -1,4 +1,4 @@
-"""The first page in a browser: its icon, and what is loaded once it stands."""
+"""Open the first page in a browser: icon and later requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ICON = """async () => {
 }"""
 
 FIELDS = ("TextInput", "Selectbox")
-"""What the start page is searched with, which its cards do not wait for."""
+"""Widgets of the search on the start page, which the cards do not need."""
 
 SCRIPTS_ASKED = """() => performance.getEntriesByType("resource").map(one => one.name)
   .filter(name => name.includes("/static/js/")).map(name => name.split("/").pop())"""

@@ -1,4 +1,4 @@
-"""What is refused before anything answers, on every route; and the headers on every answer."""
+"""Refuse requests on every route before a handler runs, and send headers with every response."""
 
 from __future__ import annotations
 

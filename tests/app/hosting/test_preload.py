@@ -1,4 +1,4 @@
-"""What pages need is imported before it is needed."""
+"""Import modules before pages need them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections to the dashboard send short answers at once."""
+"""Send short responses without delay."""
 
 from __future__ import annotations
 

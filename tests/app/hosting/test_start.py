@@ -1,4 +1,4 @@
-"""What the server does at its start, and what is known of experiments before their traces are."""
+"""Start the server, and list experiments before their traces are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every page as Streamlit serves it by itself, without what leans on its insides."""
+"""Serve every page without patches of Streamlit internals."""
 
 from __future__ import annotations
 

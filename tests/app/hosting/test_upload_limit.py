@@ -1,4 +1,4 @@
-"""What a visitor may have in the server's memory."""
+"""Limit the memory used by a visitor's uploads."""
 
 from __future__ import annotations
 

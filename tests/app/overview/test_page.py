@@ -1,4 +1,4 @@
-"""The Overview: what it tells of experiments, and how they are found and sorted."""
+"""Show experiments on the Overview: facts, search and order."""
 
 from __future__ import annotations
 

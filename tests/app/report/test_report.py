@@ -1,6 +1,6 @@
-"""The report: one file that loads nothing, shows names as text, and agrees with the comparison.
+"""Write a report that loads nothing, shows names as text and agrees with the comparison.
 
-What a browser makes of it is tested in Chromium, without a network.
+Chromium tests it without a network.
 """
 
 from __future__ import annotations

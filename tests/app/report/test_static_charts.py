@@ -1,4 +1,4 @@
-"""Drawings that stand still: they are well-formed, and what they draw is what was measured."""
+"""Draw static charts: well-formed and equal to the measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``graphviz-dash import`` says what each file was taken for and what the runs lack."""
+"""Run ``graphviz-dash import``: kinds of files and missing data of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the events of an allocator mean, on histories small enough to check by hand."""
+"""Interpret allocator events, on histories checked by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The collection's course without a GPU: what a pass leaves behind is given, the rest is real."""
+"""Run a collection without a GPU: results of passes are given, the rest is real."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ TREE = Compilation(
     functions=(TreeFunction(0, "0/0", "inference", (), 1, 1),),
     nodes=(TreeNode(0, 0, None, "graph-0", (), 0, 1, 0),),
 )
-"""What torch.compile told of a step with a graph break."""
+"""Facts of torch.compile for a step with a graph break."""
 
 Worker = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -97,8 +97,10 @@ def ended(code: int, stderr: str = "") -> subprocess.CompletedProcess[str]:
 
 
 def write_results(request: PassRequest, *, in_processes: bool = False) -> None:
-    """What a pass that went well leaves in its folder; ``in_processes``: its clean timings say
-    which process they are of."""
+    """Write the results of a successful pass.
+
+    ``in_processes``: clean timings name their process.
+    """
     out = Path(request.out)
     facts = WorkloadFacts({"layers": 3}, WORK) if request.settings else WorkloadFacts({}, None)
     (out / WORKLOAD_FILE).write_bytes(msgspec.json.encode(facts))
@@ -265,7 +267,7 @@ def test_a_mode_without_graphs_has_no_pass_for_them(tmp_path: Path) -> None:
 
 
 def observed(request: PassRequest) -> list[ObservedSeries]:
-    """What the process of an observer leaves."""
+    """Write the results of an observer's process."""
     observer = request.observer or Observer.NONE
     return [ObservedSeries(observer, 0, None, (StepTiming(9, 3),), 8, (), (), None)]
 

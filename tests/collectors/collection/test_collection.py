@@ -1,4 +1,4 @@
-"""Which passes a mode has, and where its run is written."""
+"""List the passes of a mode and the folder of its run."""
 
 from __future__ import annotations
 

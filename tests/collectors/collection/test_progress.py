@@ -1,4 +1,4 @@
-"""What happens in a collection is a value; its line on a terminal decides nothing."""
+"""Report progress as values, independent of the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the parents of several ranks keep together, without a GPU and without torch."""
+"""Synchronize the parents of several ranks, without a GPU and without torch."""
 
 from __future__ import annotations
 

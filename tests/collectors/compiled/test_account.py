@@ -1,5 +1,7 @@
-"""What is heard of torch.compile, by the loggers that torch has and trees that look like its own:
-what the program logs stays what it was, and a torch that is otherwise costs facts only."""
+"""Record torch.compile by torch's loggers.
+
+Logs of the program stay unchanged, and an unknown torch only costs facts.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ STACK = '  File "/app/model/steps.py", line 9, in forward\n    cache.add_(x)\n'
 
 
 class _Heard(logging.Handler):
-    """What a handler of the program's gets."""
+    """Records of a handler of the program."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +54,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[logging.Logger]:
 
 
 def heard(logger: logging.Logger) -> list[str]:
-    """What the program's own handler got."""
+    """Return the records of the program's handler."""
     (handler,) = (each for each in logger.handlers if isinstance(each, _Heard))
     return handler.messages
 

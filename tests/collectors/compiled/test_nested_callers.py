@@ -1,5 +1,6 @@
-"""Lines that are taken from a call stack, with torch on the CPU: whoever calls whom, the innermost
-is the call of the compiled function, or the line of it that is to be fixed."""
+"""Find source lines in call stacks, with torch on the CPU: the innermost call of the compiled
+function, or the line to fix.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +88,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def told_of(program: dict[str, Any], build: str) -> Compilation:
-    """What is told of a training whose step is built so."""
+    """Return the facts of a training step."""
     import torch
 
     torch._dynamo.reset()
@@ -129,7 +130,7 @@ def test_breaks_and_recompiles_are_told_where_they_are_mended(
 def test_what_is_mended_at_the_call_is_told_at_the_call(
     program: dict[str, Any], build: str
 ) -> None:
-    """Facts that need a GPU are put beside what torch tells of the program."""
+    """Combine facts that need a GPU with facts from torch about the program."""
     told = told_of(program, build)
     frame = next(each.id for each in told.frames if not each.is_continuation)
     recorded = TreeFunction(0, frame, "inference", ())

@@ -1,4 +1,4 @@
-"""What torch.compile told of a step is written however the step ends."""
+"""Write facts of torch.compile for any end of a step."""
 
 from __future__ import annotations
 

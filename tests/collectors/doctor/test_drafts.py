@@ -1,4 +1,4 @@
-"""What watched steps say when they are compared, on steps written by hand."""
+"""Compare watched steps, written by hand."""
 
 from __future__ import annotations
 

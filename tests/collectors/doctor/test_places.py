@@ -1,4 +1,4 @@
-"""Which frames are the user's, and what a line decides."""
+"""Find frames of the user and classify their lines."""
 
 from __future__ import annotations
 

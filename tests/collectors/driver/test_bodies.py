@@ -1,4 +1,4 @@
-"""How bodies of conditional nodes are found, against a driver that answers as the real ones do."""
+"""Find bodies of conditional nodes with a driver that responds like real ones."""
 
 from __future__ import annotations
 

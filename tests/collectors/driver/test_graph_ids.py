@@ -1,7 +1,6 @@
-"""The ids that torch tells of a captured graph, as its get_graph_data returns them.
+"""Read ids of a captured graph from torch's get_graph_data, in the form documented for torch 2.12.
 
-The shape is that of torch 2.12's documentation and source; that torch needs a driver of CUDA 13.1,
-so what it returns there is laid down here.
+It needs a driver of CUDA 13.1, so the results are written here.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Graph:
 
 
 class OldDriver:
-    """The same on a driver that is too old: torch says so by an error."""
+    """An old driver, for which torch raises an error."""
 
     def get_graph_data(self) -> dict[str, Any]:
         raise RuntimeError("get_graph_data requires cudaGraphNodeGetToolsId")
@@ -51,7 +50,7 @@ class OldDriver:
 
 @pytest.fixture(autouse=True)
 def _no_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stands for cuda-python where it is not installed; torch's answer needs none of it."""
+    """Replaces cuda-python if not installed; the result of torch does not need it."""
     try:
         import cuda.bindings.driver  # noqa: F401
     except ImportError:

@@ -1,4 +1,4 @@
-"""Which memory a node may reach, from arguments and allocations small enough to check by hand."""
+"""Find memory in reach of a node, from small arguments and allocations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHER = (0x7F50_0000_0000, 0x7F50_0000_1000)
 
 
 def ask(address: int) -> Extent | None:
-    """A driver that knows one allocation beside torch's."""
+    """Build a driver with one allocation outside torch."""
     return OTHER if OTHER[0] <= address < OTHER[1] else None
 
 

@@ -1,4 +1,4 @@
-"""Which plans of a step are tried, on steps that were recorded on a GPU."""
+"""Choose plans for steps recorded on a GPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIB = 1 << 20
 
 
 def observed(name: str) -> Any:
-    """What a collection had observed of a step before it planned it."""
+    """Return the observation of a step before planning."""
     recorded = read_plan(DATA / f"{name}.json.gz")
     plan = recorded.plan
     return SimpleNamespace(

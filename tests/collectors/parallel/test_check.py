@@ -1,4 +1,4 @@
-"""Replays held against eager steps, on the CPU: what a custom operator keeps to itself."""
+"""Compare replays with eager steps on the CPU, with state hidden in custom operators."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Step:
-    """The step, and what stands for its capture."""
+    """A step and a replacement of its capture."""
 
     run: Callable[[], object]
     observed: Any
@@ -70,7 +70,7 @@ class Step:
 
 
 def observed_step(run: Callable[[], object], *kept: torch.Tensor) -> Step:
-    """``run`` as it is observed, where operators may write what is ``kept`` by them."""
+    """Observe ``run``, whose operators may write the hidden tensors ``kept``."""
     observer = OperatorObserver()
     observer.start()
     observer.finish = lambda: None  # type: ignore[method-assign]

@@ -19,7 +19,7 @@ BLOCKS = list_live_extents([SEGMENT], ())
 
 @dataclass(frozen=True)
 class Tensor:
-    """Where the step's own tensor lies."""
+    """The location of the step's tensor."""
 
     begin: int
 

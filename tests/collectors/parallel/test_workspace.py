@@ -1,4 +1,4 @@
-"""How much workspace a stream is given, on the CPU: captures that are stood in for."""
+"""Size the workspace of a stream on the CPU, with simulated captures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from collectors.parallel.workspace import fit_workspace
 
 MIB = 1 << 20
 WHOLE = 4 * MIB
-"""Of the workspace that the line was captured with."""
+"""Workspace of the capture on one stream."""
 
 
 def capture(memory: torch.Tensor, *spans: tuple[int, int]) -> Any:
@@ -103,7 +103,7 @@ def test_sizes_are_those_that_the_allocator_does_not_enlarge() -> None:
 
 @pytest.fixture
 def settings(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
-    """What CUBLAS_WORKSPACE_CONFIG was whenever a stream used its workspaces for the first time."""
+    """Record CUBLAS_WORKSPACE_CONFIG at the first use of each stream's workspace."""
     seen: list[str | None] = []
     numbers = iter(range(1, 100))
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)

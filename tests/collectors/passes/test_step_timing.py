@@ -1,4 +1,4 @@
-"""Timed iterations of a process, without a GPU: what is run, counted and kept."""
+"""Time iterations of a process without a GPU."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A recording for predictions without a GPU: bundles from what the two processes leave, a workload
-that fails, and the suites that are refused."""
+"""Record for predictions without a GPU: bundles, a failing workload, refused suites."""
 
 from __future__ import annotations
 

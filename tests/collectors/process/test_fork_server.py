@@ -1,4 +1,4 @@
-"""Passes as forks of one process: what each prints, how it ends, and when it must."""
+"""Run passes as forks of one process: output, exit and timeout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the process of a pass leaves is what the collector reads."""
+"""Read the results of a pass's process."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def run(folder: Path, program: str, *options: str) -> subprocess.CompletedProces
 
 @contextmanager
 def _written_to(file: IO[str], descriptor: int) -> Iterator[None]:
-    """What this process and those that it starts write to ``descriptor`` goes to ``file``."""
+    """Redirect writes to ``descriptor`` by this process and its children to ``file``."""
     before = os.dup(descriptor)
     os.dup2(file.fileno(), descriptor)
     try:
@@ -74,7 +74,7 @@ def run_apart(folder: Path, program: str, *options: str) -> subprocess.Completed
 
 
 def alone(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
-    """The program by itself, with ``captured()``; it records parts of itself."""
+    """Run the program without the recorder; ``captured()`` records parts."""
     (folder / "alone.py").write_text(CAPTURE + textwrap.dedent(program))
     return _ended(folder, sys.executable, "alone.py")
 

@@ -1,4 +1,4 @@
-"""What a process of a program leaves behind."""
+"""Check the files of a program's process."""
 
 from __future__ import annotations
 

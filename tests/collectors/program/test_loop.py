@@ -186,7 +186,7 @@ def test_a_graph_that_is_replayed_often_is_timed_less_often(tmp_path: Path) -> N
 
 
 def test_the_shape_of_a_weight_is_no_key(tmp_path: Path) -> None:
-    """As the pieces of a compiled model are called, with their weights before what they work on."""
+    """Pieces of a compiled model get their weights before their input."""
     program = """
     class Piece(torch.nn.Module):
         def forward(self, weight, x): pass

@@ -1,4 +1,4 @@
-"""The ladder of what a step is, without a program: ticks in, steps out."""
+"""Infer steps from ticks, without a program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REPLAYS, FORWARDS = BoundaryKind.REPLAYS, BoundaryKind.FORWARDS
 
 
 class Told:
-    """A clock, and what it told."""
+    """A clock and its steps."""
 
     def __init__(self) -> None:
         self.events: list[str] = []

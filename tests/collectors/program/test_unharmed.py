@@ -1,5 +1,4 @@
-"""A program is the same whether it is recorded or not: output, exit code, signal; and what it did
-is there all the same."""
+"""Recorded programs keep their output, exit code and signal, and their activity is recorded."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]+\b")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a user sees of a program; paths of its folder are left out."""
+    """The visible result of a program, without the path of its folder."""
 
     returncode: int
     stdout: str
@@ -38,12 +37,12 @@ class Outcome:
 
 @cache
 def possible(command: str) -> bool:
-    """Whether a shell command succeeds here."""
+    """Return True if a shell command succeeds."""
     return subprocess.run(command, shell=True, capture_output=True, check=False).returncode == 0
 
 
 def start(case: Case, folder: Path, *, recorded: bool) -> subprocess.Popen[str]:
-    """The program in a folder of its own, in a process group of its own."""
+    """Start the program in a separate folder and process group."""
     folder.mkdir()
     for name, text in {**case.files, "train.py": case.program}.items():
         (folder / name).parent.mkdir(exist_ok=True)

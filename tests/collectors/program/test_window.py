@@ -100,6 +100,22 @@ def test_a_window_ends_when_it_holds_too_many_events(
     assert recording.window_ended_by is ended_by
 
 
+def test_waiting_for_further_sizes_does_not_fill_the_window(tmp_path: Path) -> None:
+    # 2,400 operators in each step: 4 steps and those before them stay below the limit.
+    program = """
+(small, large), o = [captured() for _ in range(2)], torch.optim.SGD()
+for i in range(60):
+    (small if i < 5 else large).replay()
+    torch.ALLOCATIONS[0] += 400
+    o.step()
+"""
+    done = run(tmp_path, CAPTURE + program, *OPTIONS)
+    assert done.returncode == 0, done.stderr
+    _, recording = seen(tmp_path)
+    assert [graph.window_replays > 0 for graph in recording.graphs] == [False, True]
+    assert (recording.window_ended_by, recording.window_steps) == (WindowEnd.EVENTS, 4)
+
+
 def test_a_long_step_does_not_keep_the_window_open(tmp_path: Path) -> None:
     program = """
 import time

@@ -1,4 +1,4 @@
-"""What is said where no run can be written of a program."""
+"""Report a program without a run."""
 
 from __future__ import annotations
 

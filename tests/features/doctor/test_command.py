@@ -1,4 +1,4 @@
-"""``graphviz-dash doctor``: what it tells of a bundle, its exit codes, and what it refuses."""
+"""Run ``graphviz-dash doctor``: output, exit codes and refusals."""
 
 from __future__ import annotations
 

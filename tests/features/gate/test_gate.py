@@ -267,7 +267,7 @@ def test_nothing_that_offends_needs_no_caution(toy: Experiment) -> None:
 
 
 class TestKeys:
-    """A recorded server, held against itself with one size slower."""
+    """A recorded server compared with a copy that has one slower size."""
 
     SIZES = (4, 8, 16)
     REQUESTS = tuple(size for size in SIZES for _ in range(300))

@@ -1,4 +1,4 @@
-"""What is said of a measured graph."""
+"""Describe a measured graph."""
 
 from __future__ import annotations
 

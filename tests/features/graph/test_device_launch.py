@@ -1,4 +1,4 @@
-"""What is said of graphs that cannot be launched from the device."""
+"""Describe graphs that the device cannot launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``graphviz-dash diff``: what differs, what an update would do, and exit codes."""
+"""Run ``graphviz-dash diff``: differences, update results and exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the blocks of a repeat have in common, in words."""
+"""Describe common parts of a repeat's blocks."""
 
 from __future__ import annotations
 

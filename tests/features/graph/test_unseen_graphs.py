@@ -73,7 +73,7 @@ def test_none_where_every_launch_is_known(run: Run) -> None:
 def test_of_a_program_the_recorder_has_counted_its_own(
     run: Run, counted: int, unseen: tuple[int, float | None] | None
 ) -> None:
-    """One launch more than looks foreign: which it is cannot be told, and so neither its time."""
+    """One launch is not attributed, so its graph and its time are unknown."""
     graphs = (msgspec.structs.replace(RECORDING.graphs[0], window_replays=counted),)
     recorded = replace(run, recording=msgspec.structs.replace(RECORDING, graphs=graphs))
     found = find_unseen_graphs(recorded, None)

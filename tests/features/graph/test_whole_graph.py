@@ -1,4 +1,4 @@
-"""A graph with what it holds: every node once, under the graph that holds it."""
+"""Expand a graph: every node once, below its graph."""
 
 from __future__ import annotations
 

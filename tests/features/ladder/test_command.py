@@ -1,4 +1,4 @@
-"""``graphviz-dash ladder``: the best sizes as text and JSON, and what it refuses."""
+"""Run ``graphviz-dash ladder``: the best sizes as text and JSON, and refusals."""
 
 from __future__ import annotations
 

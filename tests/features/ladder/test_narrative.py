@@ -1,4 +1,4 @@
-"""What is told of programs with many graphs, on the recorded ones."""
+"""Describe recorded programs with many graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launch costs in words: names, what a recording says, what was not timed."""
+"""Describe launch costs: names, recordings and missing times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of the parts of memory."""
+"""Describe the parts of memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``predict`` and ``calibrate``: what they take, print and refuse."""
+"""Run ``predict`` and ``calibrate``: arguments, output and refusals."""
 
 from __future__ import annotations
 

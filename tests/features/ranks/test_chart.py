@@ -1,4 +1,4 @@
-"""The pictures of ranks say what the figures say."""
+"""Draw the charts of ranks from the figures."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Traces behind s3:// and gs://, spoken by servers of their protocols on this machine.
+"""Traces on s3:// and gs://, served on this machine by the same protocols.
 
-They need `pip install 'graphviz-dash[clouds]'`, which is large, so the tests are left out without.
+They need `pip install 'graphviz-dash[clouds]'`, which is large; without it the tests are skipped.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ GCS = (
 
 @pytest.fixture(scope="module", params=["s3", "gs"])
 def cloud(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The address of a bucket with the traces of two ranks, an experiment and what consoles and
-    careless people leave beside them."""
+    """Return the address of a bucket with the traces of two ranks, an experiment and unrelated
+    files.
+    """
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

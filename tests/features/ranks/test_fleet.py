@@ -1,4 +1,4 @@
-"""Many ranks at once: the summary of each, and the three questions."""
+"""Summarize many ranks and answer the three questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many ranks at once: summaries, the three questions, and workers that die."""
+"""Import many ranks: summaries, the three questions and crashed workers."""
 
 from __future__ import annotations
 

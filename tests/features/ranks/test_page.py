@@ -1,4 +1,4 @@
-"""Ranks: who comes last and why, and what is said where ranks are missing."""
+"""Show ranks: the last one with its cause, and missing ranks."""
 
 from __future__ import annotations
 

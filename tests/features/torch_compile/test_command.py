@@ -1,5 +1,6 @@
-"""``graphviz-dash compile``: of a run with an account of its compilation, of one whose trace alone
-shows compiled code, and of one that compiled nothing."""
+"""Run ``graphviz-dash compile`` with recorded compilations, with a trace only, and without compiled
+code.
+"""
 
 from __future__ import annotations
 

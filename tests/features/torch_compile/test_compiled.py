@@ -1,4 +1,4 @@
-"""Where a compiled step's time goes and what mending saves, on a step that was laid out by hand."""
+"""Divide the time of a compiled step and predict the gain from fixes, on a step built by hand."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def trace(tmp_path: Path) -> Trace:
 
 @pytest.fixture
 def time(trace: Trace) -> StepTime:
-    """Where their time goes."""
+    """Return the time of the parts."""
     told = compute_step_time(trace, find_steps(trace), compilation())
     assert isinstance(told, StepTime)
     return told

@@ -1,4 +1,4 @@
-"""What is said first of a compiled step."""
+"""Summarize a compiled step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that is given back, resized or handed out, and work that a graph cannot order."""
+"""Memory that is freed, resized or handed out, and work that a graph cannot order."""
 
 from __future__ import annotations
 

@@ -112,8 +112,9 @@ def _library() -> None:
 
 
 _HIDDEN: list[torch.Tensor] = []
-"""What custom operators keep to themselves, a tensor for each step: a graph reaches that of its own
-for as long as it lives."""
+"""Hidden tensors of custom operators, one per step; a graph uses the tensor of its step for its
+lifetime.
+"""
 
 
 @hazard

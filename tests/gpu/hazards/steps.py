@@ -1,4 +1,4 @@
-"""What the hazards are made of: tensors, work that takes a while, and their table."""
+"""Parts of the hazards: tensors, slow work and a table of hazards."""
 
 from __future__ import annotations
 

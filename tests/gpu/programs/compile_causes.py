@@ -34,7 +34,7 @@ class Case:
     line: int
     """The line at which it is to be fixed."""
     is_ended: bool = False
-    """Whether an error ends it, which can leave the process without a working GPU."""
+    """True if an error ends it, which can break the process's GPU."""
 
 
 CAUSES: Final[dict[str, Case]] = {}

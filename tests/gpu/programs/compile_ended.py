@@ -24,7 +24,7 @@ STEPS = 14
 
 
 def ended(name: str) -> list[tuple[str, str, int]]:
-    """Rule, file and line of what ended the step; none where it was not ended."""
+    """Return rule, file and line of the error, or nothing without one."""
     inductor_config.force_disable_caches = True
     failures = []
     with record_compilation() as account:

@@ -32,7 +32,7 @@ class Layer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Four blocks behind a history of what came before."""
+    """Four blocks that read a history."""
 
     def __init__(self, width: int = 512, depth: int = 4) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""torch.compile with mode reduce-overhead: its cudagraph trees capture what they find."""
+"""Use torch.compile in mode reduce-overhead, which captures cudagraph trees."""
 
 import torch
 

@@ -31,7 +31,7 @@ MODELS = {
 70 billion, 59 GB in bfloat16."""
 
 CACHES = {"small": (512, 4096), "large": (256, 8192)}
-"""Blocks of the cache, and what its tokens are padded to."""
+"""Blocks of the cache, and the padded number of tokens."""
 
 SHAPES = {
     ("small", "mixed"): ([8, 20, 50, 120, 200], (60, 60), 96),

@@ -1,4 +1,4 @@
-"""Makes its input anew for each replay, so that the graph reads memory that was freed."""
+"""A program with a new input per replay, so that the graph reads freed memory."""
 
 import torch
 

@@ -320,7 +320,7 @@ def several() -> Step:
 
 
 def in_backward() -> Step:
-    """Waits in the backward of a function of its own: on autograd's thread."""
+    """Wait in the backward of a custom function, on autograd's thread."""
 
     class Clip(torch.autograd.Function):
         @staticmethod

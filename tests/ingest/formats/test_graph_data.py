@@ -1,4 +1,4 @@
-"""What CUDAGraph.get_graph_data returns becomes a graph and the ids of its executable."""
+"""Convert CUDAGraph.get_graph_data to a graph and the ids of its executable."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ class TestHostile:
 
     @pytest.mark.parametrize("work", [(), ("CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start)",)])
     def test_a_report_without_cuda(self, tmp_path: Path, work: tuple[str, ...]) -> None:
-        """Of a program on the CPU, or recorded without --trace=cuda: it is one of Nsight's."""
+        """The program ran on the CPU, or was recorded without --trace=cuda."""
         file = self._database(tmp_path / "a.sqlite", "CREATE TABLE META_DATA_EXPORT (name)", *work)
         with pytest.raises(InputError, match=r"without any CUDA activity; .* --trace=cuda"):
             convert_nsight(file, tmp_path)
@@ -190,7 +190,7 @@ class TestHostile:
             convert_nsight(file, tmp_path)
 
     def test_names_of_columns_that_are_not_text(self, tmp_path: Path) -> None:
-        """Found by the fuzzer: the module decodes what it says of a damaged schema."""
+        """Found by the fuzzer: the module decodes text of a damaged schema."""
         file = self._database(tmp_path / "a.sqlite", "CREATE TABLE StringIds (id, value)")
         file.write_bytes(
             file.read_bytes().replace(b"StringIds (id, value)", b"StringIds \xb7\xb7\xb7, value)")

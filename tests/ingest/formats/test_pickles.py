@@ -155,7 +155,7 @@ class TestLimits:
 
 
 def test_pickle_is_never_imported_by_readers() -> None:
-    """Neither the reader nor what it imports for it names the module that unpickles."""
+    """Neither the reader nor its imports name the module that unpickles."""
     source = Path(pickles.__file__).read_text(encoding="utf-8")
     assert "import pickle\n" not in source
     assert "Unpickler" not in source

@@ -1,5 +1,6 @@
-"""Logs of TORCH_TRACE, recorded by torch 2.11 (H200) and 2.13 (CPU) and cut to the records that are
-read: what they tell, and how damaged ones are met."""
+"""Read logs of TORCH_TRACE by torch 2.11 (H200) and 2.13 (CPU), cut to the relevant records, and
+damaged ones.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ LOGS = Path(__file__).parent / "compile_logs"
 
 @pytest.fixture(scope="module")
 def log() -> Compilation:
-    """What the log of torch 2.13 tells."""
+    """Return the facts of torch 2.13's log."""
     return read_torch_trace(LOGS / "torch-2.13.log", DEFAULT_LIMITS)
 
 

@@ -14,7 +14,7 @@ from graphviz_dash.ingest.kineto.table_columns import FLOAT_EXACT_US, MAX_TIME_N
 from tests.builders import TraceBuilder
 
 EPOCH_NS = 1_683_564_901_548_726_123
-"""Unix time as traces hold it that have no baseTimeNanoseconds: beyond what a float can hold."""
+"""Unix time as in traces without baseTimeNanoseconds: beyond the precision of a float."""
 
 
 @pytest.mark.parametrize("offset", [0, 1, 999, 4_377_359_067_820_009, EPOCH_NS, -5_000_001])

@@ -193,7 +193,7 @@ def test_a_trace_of_nothing_usable_says_why(tmp_path: Path, name: str) -> None:
 
 
 def test_only_the_unusable_of_many(tmp_path: Path) -> None:
-    """Some in each piece that is decoded at once."""
+    """Unusable events in each piece that is decoded together."""
     events = [
         event(ts=str(n), dur="-1" if n % 997 == 0 else "1", name=f'"{"k" * 300}"')
         for n in range(10_000)

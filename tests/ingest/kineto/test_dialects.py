@@ -1,4 +1,4 @@
-"""What other versions and vendors write: the same events in other words."""
+"""Read the dialects of other versions and vendors: equal events in other terms."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ def test_a_trace_without_any_event_of_a_gpu(tmp_path: Path) -> None:
 
 
 def test_two_sessions_with_the_same_correlation_ids(tmp_path: Path) -> None:
-    """As concatenated or restarted profilers leave them: ids begin anew."""
+    """Concatenated or restarted profilers start their ids again."""
     events = []
     for session in (0.0, 1_000.0):
         events.append(slice_of("cuda_runtime", "cudaLaunchKernel", session, correlation=7))
@@ -345,7 +345,7 @@ def test_text_where_a_kernel_should_have_numbers(tmp_path: Path, broken: str) ->
 
 
 def test_hardware_counters_are_passed_over(tmp_path: Path) -> None:
-    """As Kineto writes them since 2026-08: a track of their own, and values without a name."""
+    """Kineto writes them since 2026-08: a separate track, and values without a name."""
     counter = {
         "ph": "C",
         "cat": "hardware_counters",

@@ -1,4 +1,4 @@
-"""Traces of killed jobs: all before the damage is read, and what is missing is told."""
+"""Read traces of killed jobs up to the damage, and report missing parts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def text() -> bytes:
 
 @cache
 def ends() -> tuple[list[int], list[dict[str, Any]]]:
-    """Where each event of the sample ends, told by the standard library, and the events."""
+    """Return the end of each event of the sample by the standard library, and the events."""
     decoder = json.JSONDecoder()
     document = text().decode("latin-1")
     place = document.index("[", document.index('"traceEvents"')) + 1
@@ -60,7 +60,7 @@ def _first_slice() -> int:
 
 
 def problem(trace: Trace) -> str:
-    """The one statement of what is missing."""
+    """Return the only problem."""
     (one,) = trace.info.completeness_problems
     assert one in trace.info.problems
     return one.text
@@ -117,7 +117,7 @@ def test_a_compressed_trace_cut_anywhere(
 
 
 def _left(compressed: bytes) -> bytes:
-    """What the standard library gets out of cut gzip data."""
+    """Return the content of truncated gzip data by the standard library."""
     return zlib.decompressobj(31).decompress(compressed)
 
 

@@ -1,4 +1,4 @@
-"""Splitting never depends on the layout, and never changes what is read."""
+"""Split JSON independently of its layout and without changing its content."""
 
 from __future__ import annotations
 

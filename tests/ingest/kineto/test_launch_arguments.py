@@ -1,4 +1,4 @@
-"""What calls say of the kernel that they launch, which ROCm writes and no table keeps."""
+"""Read launch arguments of calls, which only ROCm writes."""
 
 from __future__ import annotations
 

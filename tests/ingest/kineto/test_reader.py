@@ -1,4 +1,4 @@
-"""One trace is read the same with decimals or floats, and what is wrong with it is told."""
+"""Read a trace equally with decimals or floats, and report its problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trace in, tables out: what each column holds."""
+"""Convert a trace to tables and check each column."""
 
 from __future__ import annotations
 

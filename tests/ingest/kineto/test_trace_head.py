@@ -1,4 +1,4 @@
-"""What stands before the events of a trace: devices and rank, whatever shape it has."""
+"""Read the head of a trace: devices and rank, in any form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that decodes pieces: what it takes, what it declines, and what it hands back."""
+"""Decode pieces in a process: input, refusals and results."""
 
 from __future__ import annotations
 

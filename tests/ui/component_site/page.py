@@ -1,4 +1,4 @@
-"""The page: the component that the address names, with what its other parameters say."""
+"""Show the component that the address names, with the parameters of the address."""
 
 import os
 from pathlib import Path

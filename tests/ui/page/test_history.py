@@ -201,7 +201,7 @@ CHOICES = {
     "Launch": ("linear", "scale=linear"),
     "Export": ("partial", "trace=partial"),
 }
-"""Of each page: what is chosen there, and what that makes of the address."""
+"""A selection on each page, and its address."""
 
 
 def chosen_on(page: Page, label: str) -> Locator:
@@ -240,7 +240,7 @@ def test_every_page_is_found_as_it_was_left(page: Page) -> None:
 
 
 def test_pages_that_are_passed_quickly_leave_the_address_alone(new_tab: Page, made: str) -> None:
-    """Their scripts begin, and are heard of only once the browser is elsewhere."""
+    """Their scripts start and reach the browser after it has left the page."""
     answers = Answers(new_tab)
     new_tab.goto(f"{made}/compare?experiment=step&run=partial")
     left = []
@@ -295,7 +295,7 @@ def slow_tab(_slow_tab: tuple[Page, Answers]) -> Iterator[tuple[Page, Answers]]:
 
 
 PAGE_IS_KNOWN = ("new_session", "navigation", "session_status_changed", "page_config_changed")
-"""Messages by which the browser knows that the server runs another page, but not what it shows."""
+"""Messages that announce a page to the browser without its content."""
 
 
 @pytest.mark.parametrize("passing", [(), PAGE_IS_KNOWN], ids=["page", "widgets"])
@@ -376,7 +376,7 @@ LEFT = {
     "select": ("timeline", "timeline.setStateValue('selected', {slice: 'graph/g1', at: 1})"),
     "ruler": ("timeline", "timeline.setStateValue('ruler', {span: [0, 9], at: 1})"),
 }
-"""What may still be done in the drawing of a page that was left, by the parameter it becomes."""
+"""Late actions in the drawing of a page, by the parameter they set."""
 
 
 def drawn(page: Page, name: str) -> ElementHandle:

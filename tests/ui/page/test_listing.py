@@ -1,4 +1,4 @@
-"""What changes on disk is seen by who looks again, without a new start, and told."""
+"""Show changes on disk on the next visit, and report them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading can be watched and stopped, and begins anew when it is asked for."""
+"""Watch and stop loading, and start it again on request."""
 
 from __future__ import annotations
 

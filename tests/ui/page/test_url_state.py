@@ -1,4 +1,4 @@
-"""What is picked on a page counts while the visitor is there."""
+"""Apply selections of a page during the visit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphviz_dash.ui.page import url_state
 
 
 class Visit:
-    """Where a visitor is, and what a request asks for."""
+    """The page of a visitor, and the page that a rerun requests."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.state: dict[str, object] = {}

@@ -1,4 +1,4 @@
-"""What the page says of a prediction."""
+"""Describe a prediction on the page."""
 
 from __future__ import annotations
 

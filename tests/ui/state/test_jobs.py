@@ -1,4 +1,4 @@
-"""Jobs: what they tell of themselves, that they end on demand, and that failures are said."""
+"""Run jobs: progress, cancellation and errors."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def left() -> list[str]:
 
 @pytest.fixture
 def later() -> list[Callable[[], None]]:
-    """What is to be done when the time has come, which the test says."""
+    """Callbacks, run at the time that the test sets."""
     return []
 
 

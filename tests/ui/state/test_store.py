@@ -1,4 +1,4 @@
-"""What is kept of experiments: under keys that nobody guesses, and of the version that is there."""
+"""Store experiments under secret keys and by version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uploaded experiments: what a zip file may hold, and what it cannot do."""
+"""Upload experiments: content and effects of a zip file."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Uploads]
 
 @pytest.fixture
 def unconfined(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Uploads are read by the same functions, here: what is asked is where they lie and whose they
-    are, and a process for each takes half a second. The other tests have one, as servers do."""
+    """Read uploads in this process, which saves half a second.
+
+    Tests of this file check location and owner; other tests use a process, like servers.
+    """
 
     def unpacked(archive: Path, folder: Path, label: str) -> str:
         with archive.open("rb") as content:
@@ -87,7 +89,7 @@ def folder_of(opened: Uploads, visitor: str = ME) -> Path:
 
 
 def outside(opened: Uploads, tmp_path: Path) -> set[Path]:
-    """What lies beside the folders of uploads, or hidden in the visitor's."""
+    """Files next to the folders of uploads, or hidden in the visitor's."""
     folder = folder_of(opened)
     return {path for path in tmp_path.iterdir() if path != folder.parent.parent} | set(
         folder.glob(".*")

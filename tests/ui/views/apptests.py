@@ -15,7 +15,7 @@ from graphviz_dash.narrative.answer import Answer
 from graphviz_dash.ui.page.registry import PAGES as PAGE_ROWS
 
 LookIn = Callable[[Path], Path]
-"""What the fixture look_in is."""
+"""Type of the fixture look_in."""
 
 PAGES = (
     *("overview", "compare", "graphs", "graph", "timeline", "memory", "ranks", "doctor"),
@@ -80,14 +80,16 @@ def shown(name: str, **parameters: Any) -> AppTest:
 
 
 def rerun(changed: Any) -> AppTest:
-    """The page after its script ran again; ``changed`` is the page, or a widget set anew."""
+    """Return the page after another run of its script; ``changed`` is the page, or a changed
+    widget.
+    """
     page: AppTest = changed.run()
     assert [error.value for error in page.exception] == []
     return page
 
 
 def markup(page: AppTest) -> str:
-    """All HTML of the page's own, the style sheets left out."""
+    """Return all HTML of the page without style sheets."""
     pieces = [str(piece.value) for piece in page.get("html")]
     return "\n".join(
         piece

@@ -1,5 +1,4 @@
-"""Every page by itself: what it says of failed and missing experiments, of cut traces, and of names
-that would do harm if they were more than text."""
+"""Run every page alone: failed and missing experiments, truncated traces and hostile names."""
 
 from __future__ import annotations
 

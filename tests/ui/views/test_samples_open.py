@@ -1,5 +1,4 @@
-"""Every shipped experiment on every page, each of its runs included: nothing raises, and what is
-missing says why."""
+"""Run every page with every shipped experiment and run: no errors, and reasons for missing data."""
 
 from __future__ import annotations
 

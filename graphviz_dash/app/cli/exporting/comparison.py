@@ -32,8 +32,10 @@ _BASELINE_OPTION = click.option(
 @_BASELINE_OPTION
 def kernels(experiment: Path, file: Path, baseline: str | None) -> None:
     """Write the kernels of an EXPERIMENT's traced steps as .csv or .parquet."""
-    loaded = open_experiment(experiment)
-    table = build_kernel_table(loaded, compare_runs(loaded, baseline).baseline)
+    loaded_experiment = open_experiment(experiment)
+    table = build_kernel_table(
+        loaded_experiment, compare_runs(loaded_experiment, baseline).baseline
+    )
     _write_rows(build_kernel_frame(table), file, table.missing_reasons)
 
 
@@ -71,10 +73,10 @@ def html(experiment: Path, file: Path, baseline: str | None) -> None:
 
     EXPERIMENT is a folder whose direct children are run bundles.
     """
-    loaded = open_experiment(experiment)
-    result = compare_runs(loaded, baseline)
+    loaded_experiment = open_experiment(experiment)
+    result = compare_runs(loaded_experiment, baseline)
     charts = draw_charts(result)
-    kernels = build_kernel_table(loaded, result.baseline)
+    kernels = build_kernel_table(loaded_experiment, result.baseline)
     size = write_report(result, kernels, charts.pictures, (charts.light, charts.dark), file)
     print_file(file, f"{', '.join(charts.pictures) or 'no picture'}; {format_bytes(size)}")
 

@@ -1,4 +1,4 @@
-"""The pictures of a comparison: what they add up to, their colours, and when there is none."""
+"""Draw comparisons: sums, colours and missing charts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_so_do_those_of_recorded_runs(recorded: Comparison, theme: Theme) -> Non
 
 
 def unit_of(figure: Any) -> float:
-    """How many ns the unit of a figure's axis of times is."""
+    """Return the unit of a figure's time axis in ns."""
     return {"µs": 1e3, "ms": 1e6}[figure.layout.meta["axis"].split()[0]]
 
 

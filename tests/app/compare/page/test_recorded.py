@@ -1,4 +1,4 @@
-"""What the Compare page says of what the recorder saw."""
+"""Describe recorded activity on the Compare page."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _module(name: str, **content: Any) -> _Fake:
 
 
 class AcceleratorError(RuntimeError):
-    """What torch raises for an error of CUDA."""
+    """The exception of torch for a CUDA error."""
 
 
 class _CUDAGraph:
@@ -119,7 +119,7 @@ class CUDAGraph(_CUDAGraph):
 
 
 class AnywhereGraph(_CUDAGraph):
-    """As torch's for every accelerator, since 2.12: it is told its pool when it is made."""
+    """The graph of torch for any accelerator since 2.12, which gets its pool at construction."""
 
     def __init__(self, pool: tuple[int, int] | None = None) -> None:
         self.graph_pool = pool

@@ -1,4 +1,4 @@
-"""What a case of the matrix is, and how one is written."""
+"""The definition of a case and its files."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class Case:
     program: str
     """train.py."""
     runs: int = 1
-    """How many of its processes must have become runs when it is recorded."""
+    """Number of processes with a run."""
     command: tuple[str, ...] = (PYTHON, "train.py")
-    """How it is started, in its folder."""
+    """Start command, run in the case's folder."""
     files: dict[str, str] = field(default_factory=dict)
     """Further files, by path."""
     environment: dict[str, str] = field(default_factory=dict)
     """Further variables; ``{folder}`` is the program's folder, ``{path}`` the PYTHONPATH."""
     errors: bool = False
-    """Whether the recorder is made to fail, and must tell so."""
+    """True if the recorder must fail and report it."""
     stdin: str = ""
-    """What it reads."""
+    """Standard input."""
     needs: str = ""
     """A shell command that succeeds where the case can be tried."""
 

@@ -1,4 +1,4 @@
-"""How programs end: by returning, exits, errors, signals, or as another program."""
+"""Programs that end by returning, exits, errors, signals, or another program."""
 
 from __future__ import annotations
 

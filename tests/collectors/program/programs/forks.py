@@ -1,4 +1,4 @@
-"""Programs that fork, by themselves and in what they use."""
+"""Programs that fork, directly or in a library."""
 
 from __future__ import annotations
 

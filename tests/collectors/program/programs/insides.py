@@ -1,4 +1,4 @@
-"""Programs that look into or change what a recorder hooks."""
+"""Programs that inspect or change functions hooked by the recorder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How programs are started."""
+"""Ways to start programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the order of creation does: found where it is the only difference, told in clean times."""
+"""Measure the effect of creation order if it is the only difference, in clean times."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Draft:
         return new
 
     def remove(self, ident: int) -> None:
-        """Takes a node out; what followed it follows what it followed."""
+        """Remove a node; its successors follow its predecessors."""
         for one in self.after(ident):
             kept = [b for b in self.before[one] if b != ident]
             self.before[one] = kept + [b for b in self.before[ident] if b not in kept]
@@ -147,7 +147,7 @@ def _sets(diff: GraphDiff) -> dict[Change, set[tuple[int | None, int | None]]]:
 
 
 def _check_whole(diff: GraphDiff) -> None:
-    """Every node and edge of both graphs is told of once, and pairs are of one kind."""
+    """Check that every node and edge is listed once, and that pairs have one kind."""
     assert sorted(n.a for n in diff.nodes if n.a is not None) == list(range(len(diff.a.nodes)))
     assert sorted(n.b for n in diff.nodes if n.b is not None) == list(range(len(diff.b.nodes)))
     partner = {n.a: n.b for n in diff.nodes}

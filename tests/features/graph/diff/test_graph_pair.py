@@ -1,4 +1,4 @@
-"""What the driver answered in the shipped experiments is what analysis predicts from bundles."""
+"""Compare predicted updates with the driver's results in the shipped experiments."""
 
 from __future__ import annotations
 

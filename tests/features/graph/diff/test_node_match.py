@@ -1,4 +1,4 @@
-"""Nodes of two graphs in pairs, by what they are and by what lies around them."""
+"""Match the nodes of two graphs by content and neighbourhood."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.analysis.scenes import graph_of, kernel
 
 
 def side(exact: str, edges: list[tuple[int, int]], loose: str | None = None) -> GraphSide:
-    """A graph whose nodes are called by letters: alike in everything, and alike at all."""
+    """Build a graph with letters as nodes: equal ones and similar ones."""
     graph = graph_of([kernel(index) for index in range(len(exact))], edges)
     return GraphSide.from_graph(graph, (list(exact), list(loose or exact.lower())))
 

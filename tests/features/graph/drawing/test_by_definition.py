@@ -61,7 +61,7 @@ def check_boxes(graph: FoldedGraph, view: DagView, keys: list[str] | None) -> No
 
 
 def within(graph: FoldedGraph, ident: str, outer: str) -> bool:
-    """Whether a box lies in an unfolded repeat."""
+    """Return True if a box is in an unfolded repeat."""
     group = graph.groups.get(outer)
     if group is None or group.kind is not FoldKind.REPEAT:
         return False
@@ -122,7 +122,7 @@ def check_forward(graph: FoldedGraph) -> None:
 
 @lru_cache(maxsize=1)
 def recorded(path: Path) -> list[tuple[ExpandedGraph, MeasuredGraph | None]]:
-    """The graphs of a sample's run and what is measured of them, for all ways to fold them."""
+    """Return the graphs of a sample's run with measurements, for each fold criterion."""
     run = load_run(path)
     matched = find_timing_replays(run)
     found = []

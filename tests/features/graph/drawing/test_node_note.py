@@ -1,4 +1,4 @@
-"""A node's few words tell what its kind alone does not."""
+"""Note the facts of a node that its kind does not imply."""
 
 from __future__ import annotations
 

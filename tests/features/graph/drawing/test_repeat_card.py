@@ -1,4 +1,4 @@
-"""What is told of a view beyond its boxes: edges, repeats, and the files that it is saved as."""
+"""Describe edges, repeats and saved files of a view."""
 
 from __future__ import annotations
 

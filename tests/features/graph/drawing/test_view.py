@@ -1,4 +1,4 @@
-"""What the DAG component is given: within its budget, nothing overlapping, links on boxes."""
+"""Build views of the DAG component: within the budget, without overlaps, links on boxes."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def check(whole: ExpandedGraph, root: FoldGroup) -> None:
 
 
 def test_what_runs_between_does_not_take_a_module_apart() -> None:
-    """Two streams, whose nodes were captured in turns."""
+    """Two streams with interleaved captured nodes."""
     told = [f"forward:Net.{side}" for _ in range(4) for side in ("left", "right")]
     edges = [(at, at + 2) for at in range(6)]
     root = tree(edges, *told)

@@ -1,4 +1,4 @@
-"""What the blocks of a repeat have in common, and in what they differ."""
+"""List common parts and differences of a repeat's blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The DAG's routes: what they answer, and that nothing else is let in."""
+"""Respond on the routes of the DAG, and refuse any other input."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The DAG in a real browser: unfold, choose a node, walk by keyboard, search, colours, in both
-themes; what stands beside the drawing: tests/features/graph/page/test_dag_overlay.py.
+"""The DAG in a browser: unfold, select a node, keyboard, search, colours, both themes.
+
+Panels next to the drawing: tests/features/graph/page/test_dag_overlay.py.
 """
 
 from __future__ import annotations
@@ -234,7 +235,7 @@ COLOURINGS = {
     "category": ("kernel category", "gemm"),
     "time": ("time", "under 2 µs"),
 }
-"""What is chosen for each colour of an address, and what its legend holds."""
+"""The selection and the legend of each colouring."""
 
 
 def test_every_colouring_has_its_legend_in_both_themes(dashboard_tab: Page) -> None:

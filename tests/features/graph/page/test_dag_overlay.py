@@ -1,5 +1,6 @@
-"""What stands beside the DAG's drawing, in a real browser: the blocks of a repeat, the edges of a
-link, the map, files, the way to the timeline and back, and the preparation of a large graph."""
+"""Panels next to the DAG in a browser: blocks of a repeat, edges of a link, map, files, links to
+the timeline, and preparation of a large graph.
+"""
 
 from __future__ import annotations
 

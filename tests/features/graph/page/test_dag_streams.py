@@ -1,4 +1,4 @@
-"""A graph by what its data needs, in a real browser: dependencies, streams, what each is for."""
+"""Data dependencies of a graph in a browser: edges, streams and their reasons."""
 
 from __future__ import annotations
 

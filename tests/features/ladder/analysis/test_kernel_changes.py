@@ -1,4 +1,4 @@
-"""Where other kernels are chosen along the sizes of a family."""
+"""Find changes of kernels between the sizes of a family."""
 
 from __future__ import annotations
 

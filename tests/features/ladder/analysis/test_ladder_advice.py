@@ -109,8 +109,9 @@ class TestReport:
         assert above.fallback_ns / 10 == pytest.approx(EAGER_NS - replay_ns(40), rel=0.01)
 
     def test_what_happens_once_is_no_steps_cost(self, tmp_path: Path) -> None:
-        """A library prepares itself when it first sees a shape, and a profiler takes seconds to
-        start: neither is what a step takes, nor what a request without a graph loses."""
+        """Library setup at the first use of a shape and the start of a profiler are no cost of a
+        step or of a request without a graph.
+        """
         path = make_server(
             tmp_path,
             requests=[40, 40, *traffic(300, 32), *[40] * 10],
@@ -140,7 +141,7 @@ class TestReport:
         assert draw_family(family, [], "light") is not None
 
     def test_graphs_of_one_size_have_one_key(self) -> None:
-        """Of a text's tokens each has a graph; the prompt is longer."""
+        """Each token of a text has a graph; the prompt is longer."""
         family = family_of(reported(SAMPLES / "compile-generate" / "fixed-1"))
         assert (len(family.graphs), family.key_count) == (10, 2)
 

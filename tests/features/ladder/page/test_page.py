@@ -1,4 +1,4 @@
-"""The page of a program with many graphs: what it says, and what it makes of budgets."""
+"""The page of a program with many graphs: output and budgets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings over each other, and beside what was published."""
+"""Compare recordings with each other and with published costs."""
 
 from __future__ import annotations
 

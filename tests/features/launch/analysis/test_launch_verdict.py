@@ -1,4 +1,4 @@
-"""Whether a graph launches as fast as expected, on a recording whose costs are given."""
+"""Judge the launch time of a graph, on a recording with given costs."""
 
 from __future__ import annotations
 

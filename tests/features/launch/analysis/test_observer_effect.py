@@ -1,4 +1,4 @@
-"""Profiler overhead: ratios to what was timed with nothing attached, beyond the noise or not."""
+"""Measure profiler overhead: ratios to times without a profiler, and their significance."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ SAMPLE = Path(__file__).parents[4] / "sample_traces" / "transformer-train"
 
 @pytest.mark.parametrize("mode", ["eager", "graph"])
 def test_a_recording_on_a_gpu_holds_together(mode: str) -> None:
-    """What tests/gpu asks of a fresh recording, of the one that is shipped."""
+    """Apply the checks of tests/gpu for a new recording to the shipped one."""
     run = read_bundle(SAMPLE / mode)
     assert run.observers is not None
     seen = [one.observer for one in run.observers.series]

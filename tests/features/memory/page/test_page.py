@@ -1,4 +1,4 @@
-"""Memory: what graphs cost, and what is said where it was not measured."""
+"""Show memory costs of graphs, or the reason if not measured."""
 
 from __future__ import annotations
 

@@ -65,8 +65,9 @@ Buttons = Callable[..., Page]
 
 @pytest.fixture(scope="module")
 def query(tmp_path_factory: pytest.TempPathFactory, mock_ui: str) -> Query:
-    """What the site is asked for: the buttons of an experiment, with a path of the mock for the UI,
-    whose last part says how long it may take to answer, and with other parameters."""
+    """Build the site's query: the buttons of an experiment and the mock's path for the UI, whose
+    last part is its response time.
+    """
     experiment = make_experiment(tmp_path_factory.mktemp("perfetto") / "toy step")
 
     def asked(ui: str = "ui/3", **parameters: str) -> str:
@@ -111,7 +112,7 @@ def context(visitor: BrowserContext, tab_of_site: Page) -> Iterator[BrowserConte
 
 @pytest.fixture
 def buttons(context: BrowserContext, tab_of_site: Page, query: Query) -> Buttons:
-    """Shows the buttons in the tab of the site, anew."""
+    """Show the buttons in the tab of the site again."""
 
     def shown(ui: str = "ui/3", **parameters: str) -> Page:
         show(tab_of_site, query(ui, **parameters))

@@ -1,4 +1,4 @@
-"""The Perfetto routes: what they answer, and what they answer to nonsense."""
+"""Respond on the Perfetto routes, with valid and with invalid input."""
 
 from __future__ import annotations
 

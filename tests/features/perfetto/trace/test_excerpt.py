@@ -1,4 +1,4 @@
-"""A part of an experiment is exported as the whole one is: what is in it, and nothing else."""
+"""Export a part of an experiment like the full one, without other parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both formats tell what the runs hold: every slice with its times and facts, every arrow."""
+"""Export runs in both formats: slices with times and facts, and arrows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of each GPU slice: its shape as traced, its node and operator as matched."""
+"""Export facts of GPU slices: traced shape, matched node and operator."""
 
 from __future__ import annotations
 

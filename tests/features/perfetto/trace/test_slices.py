@@ -1,4 +1,4 @@
-"""Arguments and tables of slices: what is absent stays absent, whatever is stacked on what."""
+"""Stack arguments and tables of slices; missing values stay missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from graphviz_dash.features.perfetto.trace.slices import (
 
 
 def told(arg: Arg) -> list[object]:
-    """The value of each row, None where it has none."""
+    """Return the value of each row, None if it has none."""
     values = [arg.texts[v] if arg.kind is ArgKind.TEXT else v for v in arg.values.tolist()]
     return [
         value if present else None

@@ -1,4 +1,4 @@
-"""Graphs by what their data needs: edges, critical path, and what each need is for."""
+"""Build data graphs: edges, critical path and reasons of dependencies."""
 
 from __future__ import annotations
 

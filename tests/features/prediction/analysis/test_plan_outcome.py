@@ -1,4 +1,4 @@
-"""What came of a plan, in every front end: sentences, terminal, JSON, report."""
+"""Show the outcome of a plan in sentences, terminal, JSON and report."""
 
 from __future__ import annotations
 

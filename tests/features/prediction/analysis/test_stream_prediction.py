@@ -1,4 +1,4 @@
-"""What graphs would take on several streams, on a shipped run and on data flows of known answer."""
+"""Predict graphs on several streams, for a shipped run and data flows with known results."""
 
 from __future__ import annotations
 

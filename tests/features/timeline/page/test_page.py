@@ -1,4 +1,4 @@
-"""Timeline: which runs it shows first, and what a selected node brings."""
+"""Show the timeline: default runs and a selected node."""
 
 from __future__ import annotations
 

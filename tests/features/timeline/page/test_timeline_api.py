@@ -1,4 +1,4 @@
-"""The timeline's routes: what they answer, and what they answer to nonsense."""
+"""Respond on the routes of the timeline, with valid and with invalid input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The difference lane: bins that add up, at the place where the first run's step lies."""
+"""Draw the difference lane: bins with the correct sum, aligned with the first run's step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The timeline's views: bounded in size whatever the trace, exact in what they say."""
+"""Build views of the timeline: bounded in size for any trace, with exact figures."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _chosen(replay: Trace | None, name: str = "eager", number: int | None = None
 
 
 def _dense(count: int, streams: int = 3) -> Trace:
-    """Kernels of 600 ns every 1,000 ns, each launched by a call of its own."""
+    """Build kernels of 600 ns every 1,000 ns, each with a separate launch call."""
     rows = [kernel(i * 1000, 600, 7 + i % streams, correlation=i + 1) for i in range(count)]
     calls = [call(max(0, i * 1000 - 500), 200, correlation=i + 1) for i in range(count)]
     return trace(rows, calls, [step(0, 0, count * 1000)])
@@ -244,7 +244,7 @@ def test_gaps_too_short_to_be_told_one_by_one_are_told_as_shares() -> None:
 
 
 def test_idle_has_its_cause_above_it_at_either_level() -> None:
-    """What the CPU is in while the GPU waits: named and placed, however the slices are drawn."""
+    """CPU activity during GPU idle time is named and placed for each kind of slices."""
     scene = Scene()
     scene.mark("graphviz_dash.step#0", 0, 20_000_000)
     scene.mark("Torch-Compiled Region: 0/0", 2_000_000, 9_000_000)

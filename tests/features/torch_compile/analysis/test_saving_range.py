@@ -1,4 +1,4 @@
-"""How sure a promised saving is."""
+"""Estimate the uncertainty of a saving."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Found by whoever asks whether cuda-python is there; the fake torch brings the content."""
+"""An empty package for checks for cuda-python; the fake torch has the content."""
