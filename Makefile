@@ -111,7 +111,7 @@ pictures: $(VENV)/.dev python-matches ## Take the pictures in docs/pictures anew
 constraints: ## Write constraints.txt anew from the newest versions that work together (use Python 3.11)
 	rm -rf .make/constraints
 	$(call with_python,-m venv .make/constraints)
-	.make/constraints/bin/python -m pip install -qq hatchling editables ".[dev]"
+	.make/constraints/bin/python -m pip install -qq --no-compile hatchling editables ".[dev]"
 	{ echo "# Versions that \`make run\` and \`make test\` install. Written by \`make constraints\`."; \
 	  .make/constraints/bin/python -m pip list --format=freeze --exclude graphviz-dash \
 	    --exclude pip --exclude setuptools --exclude wheel | LC_ALL=C sort -f; } > constraints.txt

@@ -200,7 +200,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print a JSON document")
     options = parser.parse_args()
-    import torch
+    try:
+        import torch
+    except ModuleNotFoundError:
+        parser.error(
+            f"{sys.executable} has no torch; name another: make torch-names TORCH_PYTHON=..."
+        )
 
     names = list_checkable(has_cuda=torch.version.cuda is not None)
     missing = list_missing(names)

@@ -40,6 +40,8 @@ _IDLE: Final = '[data-testid="stApp"][data-test-script-state="notRunning"]'
 _MAIN: Final = '[data-testid="stMainBlockContainer"]'
 _SETTLE_MS: Final = 1_000
 _RESIZE_MS: Final = 180
+_THEME_MS: Final = 600
+"""Time to draw the page in the other theme."""
 _QUALITY: Final = 75
 """Quality of JPEG pictures, which Chromium writes several times faster than PNG."""
 _SMALLEST_TEXT: Final = 11
@@ -201,6 +203,8 @@ class Walk(Struct):
         tables: dict[str, list[str]] = {}
         for number, theme in enumerate(self.themes):
             page.emulate_media(color_scheme=_get_scheme(theme))
+            if number:
+                page.wait_for_timeout(_THEME_MS)
             # Each theme begins at the width of the last one.
             for width in self.widths[:: -1 if number % 2 else 1]:
                 page.set_viewport_size({"width": width, "height": HEIGHT})

@@ -79,7 +79,7 @@ def build_schema(name: str) -> dict[str, Any]:
 
 
 def _put_null_last(schema: object) -> None:
-    """Put null last in every union, as msgspec does since 0.21."""
+    """Put null last in every union, as msgspec 0.22 does."""
     match schema:
         case dict():
             schema.get("anyOf", []).sort(key=lambda member: member == {"type": "null"})
