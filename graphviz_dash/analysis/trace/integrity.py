@@ -310,16 +310,18 @@ class TraceIntegrity(Struct, frozen=True):
     def _find_lost_work(self) -> str | None:
         if (reason := self._find_lost_steps()) is not None:
             return reason
-        lost = self.format_lost_work()
+        work_loss = self.format_lost_work()
         lost_share = self.lost_work / self.launches if self.launches else 0.0
         if not self.steps:
-            return lost if lost_share > _MAX_LOST_SHARE else None
+            return work_loss if lost_share > _MAX_LOST_SHARE else None
         stray_share = self.lost_launches / self.kernels if self.kernels else 0.0
         if min(lost_share, stray_share) > _MAX_LOST_SHARE:
             # Where calls and kernels are lost independently, some are lost with their kernels.
-            return f"{lost}, and {format_count(self.lost_launches)} kernels have no launch"
+            return f"{work_loss}, and {format_count(self.lost_launches)} kernels have no launch"
         if len(self.complete_steps) < self.needed_steps:
-            subject = lost if self.lost_work or not self.empty_steps else self.format_empty_steps()
+            subject = (
+                work_loss if self.lost_work or not self.empty_steps else self.format_empty_steps()
+            )
             subject = "the file is cut" if self.is_cut else subject
             return (
                 f"{subject}, and only {len(self.complete_steps):,} of {self.steps:,} steps "
@@ -355,22 +357,22 @@ def assess_integrity(
     partial = find_partial_replays(trace, links, steps)
     kernel = (trace.gpu["kind"] == "kernel").fill_null(False).to_numpy()
     correlation = get_column(trace.gpu, "correlation")
-    launched, linked = compute_launch_times(trace, links.launch)
+    launch_ns, has_launch = compute_launch_times(trace, links.launch)
     clock_error_ns = _measure_clock_error(trace, links.launch)
     lengths = [step.duration_ns for step in steps]
     step_ns = int(np.median(lengths)) if lengths else trace.info.end_ns
     # Work may precede the first call, but not all calls of a trace without any.
     has_order = bool(len(trace.runtime)) and clock_error_ns <= step_ns
-    is_pending = (launched < 0) & has_order
-    with_launch = linked | is_pending | (correlation <= 0)
+    is_pending = (launch_ns < 0) & has_order
+    with_launch = has_launch | is_pending | (correlation <= 0)
     # roctracer records collectives and replays without an id: their launches seem to have no work.
-    unidentified = int(np.count_nonzero(kernel & ~linked & (correlation <= 0)))
-    lost_work = max(int(np.count_nonzero(calls.is_lost)) - unidentified, 0)
-    is_stray = kernel & ~linked & (correlation > 0)
-    stray = _StrayKernels(get_column(trace.gpu, "ts"), launched, is_stray, clock_error_ns)
+    idless_kernels = int(np.count_nonzero(kernel & ~has_launch & (correlation <= 0)))
+    lost_work = max(int(np.count_nonzero(calls.is_lost)) - idless_kernels, 0)
+    is_stray = kernel & ~has_launch & (correlation > 0)
+    stray = _StrayKernels(get_column(trace.gpu, "ts"), launch_ns, is_stray, clock_error_ns)
     is_marked = bool(steps) and steps[0].method is not StepMethod.WHOLE
     # Without any pair of launch and kernel, the error of the clocks is unknown.
-    has_launches = bool(linked[kernel].any()) or not is_stray.any()
+    has_launches = bool(has_launch[kernel].any()) or not is_stray.any()
     starts = get_column(trace.runtime, "ts")
     empty = _find_empty_steps(trace, steps) if is_marked else frozenset()
     return TraceIntegrity(
@@ -381,7 +383,9 @@ def assess_integrity(
         steps=len(steps) if is_marked else 0,
         complete_steps=tuple(
             index
-            for index in _find_complete_steps(calls, steps, correlation, linked, starts[partial])
+            for index in _find_complete_steps(
+                calls, steps, correlation, has_launch, starts[partial]
+            )
             if index not in empty and not stray.may_belong(steps[index])
         )
         if is_marked
@@ -458,21 +462,21 @@ def _measure_clock_error(trace: Trace, launch: Ints) -> int:
 
     Waits count only if one process uses one GPU, because a wait is for one GPU.
     """
-    linked = launch >= 0
-    begin = get_column(trace.gpu, "ts")[linked]
-    end = begin + get_column(trace.gpu, "dur")[linked]
+    has_launch = launch >= 0
+    begin = get_column(trace.gpu, "ts")[has_launch]
+    end = begin + get_column(trace.gpu, "dur")[has_launch]
     starts, lengths = get_column(trace.runtime, "ts"), get_column(trace.runtime, "dur")
-    error = int((starts[launch[linked]] - begin).max(initial=0))
+    error = int((starts[launch[has_launch]] - begin).max(initial=0))
     codes, names = encode(trace.runtime["name"])
     waits = _select_rows(codes, ["DeviceSynchronize" in name for name in names])
     is_single = trace.gpu["device"].n_unique() == 1 == trace.runtime["pid"].n_unique()
     if not len(waits) or not is_single:
         return error
-    called = (starts + lengths)[launch[linked]]
-    following = np.searchsorted(starts[waits], called)
+    launch_end = (starts + lengths)[launch[has_launch]]
+    following = np.searchsorted(starts[waits], launch_end)
     has_wait = following < len(waits)
-    returned = (starts + lengths)[waits[following[has_wait]]]
-    return max(error, int((end[has_wait] - returned).max(initial=0)))
+    wait_end = (starts + lengths)[waits[following[has_wait]]]
+    return max(error, int((end[has_wait] - wait_end).max(initial=0)))
 
 
 class _Launches:
@@ -497,14 +501,14 @@ class _Launches:
         self.lost_copies: Ints = starts[copies[~np.isin(correlation[copies], work_ids)]]
 
 
-def _select_rows(codes: npt.NDArray[np.int32], requested: Sequence[bool]) -> Ints:
-    if not requested:
+def _select_rows(codes: npt.NDArray[np.int32], flags: Sequence[bool]) -> Ints:
+    if not flags:
         return np.zeros(0, dtype=np.int64)
-    return np.flatnonzero(np.array(requested, dtype=np.bool_)[codes])
+    return np.flatnonzero(np.array(flags, dtype=np.bool_)[codes])
 
 
 def _find_complete_steps(
-    calls: _Launches, steps: Sequence[Step], correlation: Ints, linked: Flags, partial: Ints
+    calls: _Launches, steps: Sequence[Step], correlation: Ints, has_launch: Flags, partial: Ints
 ) -> tuple[int, ...]:
     """Return the indices of the steps whose launches all have work; ``partial`` are the starts of
     launches that lack some of theirs.
@@ -512,18 +516,18 @@ def _find_complete_steps(
     Work without any correlation id makes up for a launch without work: roctracer records
     collectives and replays in this way.
     """
-    lost, shared = (calls.start[flags] for flags in (calls.is_lost, calls.is_shared))
+    lost_starts, shared_starts = (calls.start[flags] for flags in (calls.is_lost, calls.is_shared))
     lost_copies = [_count_between(calls.lost_copies, step) for step in steps]
     # Copies of no bytes and between CPU buffers never have work.
     typical_copies = min(lost_copies, default=0)
     complete = []
     for index, step in enumerate(steps):
         rows = step.gpu_rows
-        unidentified = int(np.count_nonzero(~linked[rows] & (correlation[rows] <= 0)))
-        missing = _count_between(lost, step) - unidentified + _count_between(partial, step)
+        idless_kernels = int(np.count_nonzero(~has_launch[rows] & (correlation[rows] <= 0)))
+        missing = _count_between(lost_starts, step) - idless_kernels + _count_between(partial, step)
         if (
             missing <= 0
-            and not _count_between(shared, step)
+            and not _count_between(shared_starts, step)
             and lost_copies[index] == typical_copies
         ):
             complete.append(index)
@@ -533,11 +537,11 @@ def _find_complete_steps(
 class _StrayKernels:
     """Kernels without a launch, which may belong to another step than their times suggest."""
 
-    def __init__(self, begin: Ints, launched: Ints, stray: Flags, clock_error_ns: int) -> None:
+    def __init__(self, begin: Ints, launch_ns: Ints, stray: Flags, clock_error_ns: int) -> None:
         self._all_begin = begin
         self._error = clock_error_ns
         self._begin: Ints = begin[stray]
-        self._is_pending: Flags = launched[stray] < 0
+        self._is_pending: Flags = launch_ns[stray] < 0
 
     def find_near(self, step: Step) -> Flags:
         """Find those that run in ``step``, or may with the error of the clocks."""
@@ -550,14 +554,14 @@ class _StrayKernels:
         Those that seem to precede the trace count in no step. They are pending work of earlier
         steps if the step's own work starts only after the CPU has left the step.
         """
-        near = self.find_near(step)
+        in_reach = self.find_near(step)
         inner = (self._begin >= step.start + self._error) & (self._begin < step.end - self._error)
         rows = step.gpu_rows
         if not len(rows):
             return bool(len(self._begin))  # the work may be that of this step
         if self._all_begin[rows].min() >= step.end:
-            near = near & ~self._is_pending
-        return bool((near & (self._is_pending | ~inner)).any())
+            in_reach = in_reach & ~self._is_pending
+        return bool((in_reach & (self._is_pending | ~inner)).any())
 
 
 def _count_between(instants: Ints, step: Step) -> int:
