@@ -38,7 +38,7 @@ class Countdown:
 
     @property
     def over(self) -> bool:
-        """Whether it has said yes."""
+        """Return whether all faults have occurred."""
         return self.asked >= self.number
 
 

@@ -1,5 +1,5 @@
-"""Each read, each write and each allocation fails in turn: what is loaded is then whole or refused
-in one line, what is written is there whole or not at all, and the next try works."""
+"""Each read, write and allocation fails in turn: loaded content is complete or refused in one line,
+files are written completely or not at all, and the next try works."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ from tests.ledgers import write_server
 from tests.ui.state.test_uploads import packed
 
 STRIDE = 5
-"""Of the places of the larger loaders every fifth fails, which takes seconds; 1 tries all."""
+"""Every fifth place of the larger loaders fails, which takes seconds; 1 tries all."""
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +102,7 @@ FOREIGN = {
 
 
 def contents(path: Path, scratch: Path) -> str:
-    """What a foreign file holds, as text that is equal for equal content."""
+    """Read a foreign file as text that is equal for equal content."""
     return "\n".join(map(_words, read_foreign(path, scratch)))
 
 
@@ -122,7 +122,7 @@ def test_each_read_of_a_foreign_file(tmp_path: Path, name: str) -> None:
     errors = [outcome for outcome in each_in_turn(failing_read, read) if outcome != whole]
     assert len(errors) > 3
     for error in errors:
-        # Of a report the file may be the trace that it was written anew as.
+        # The file of a report may be the trace into which it was converted.
         assert str(error).startswith(str(tmp_path))
         assert ": input/output error; expected" in str(error)
     assert read() == whole
@@ -373,7 +373,7 @@ def unpacking(inputs: Path) -> Callable[[Path], object]:
 
     def unpack(folder: Path) -> None:
         with ExitStack() as failed:
-            failed.callback(shutil.rmtree, folder)  # as whoever made it does
+            failed.callback(shutil.rmtree, folder)  # as its caller does
             unpack_experiment(archive, folder, "toy.zip")
             failed.pop_all()
 

@@ -103,7 +103,7 @@ class Answer(Struct, frozen=True):
     """Cause of the verdict; empty if unknown."""
     costs: Parts = ()
     """One-time cost and memory; empty if unknown."""
-    recorded: Parts = ()
+    dates: Parts = ()
     """Dates of both runs, if they differ or both runs are versions of one mode."""
     next_step: Parts = ()
     """Next step; empty if there is none."""
@@ -114,7 +114,7 @@ class Answer(Struct, frozen=True):
         rows = (
             ("Because", self.because),
             ("Costs", self.costs),
-            ("Recorded", self.recorded),
+            ("Recorded", self.dates),
             ("Next step", self.next_step),
         )
         return tuple(row for row in rows if row[1])
@@ -137,15 +137,17 @@ def build_answer(comparison: Comparison) -> Answer | None:
     if comparison.best is not None:
         return build_run_answer(comparison.best)
     base = comparison[comparison.baseline] if comparison.baseline else None
-    failed = next((run for run in comparison.runs if _is_failure(run) and run is not base), None)
-    if failed is None and not any(_is_failure(run) for run in comparison.runs):
+    failed_run = next(
+        (run for run in comparison.runs if _is_failure(run) and run is not base), None
+    )
+    if failed_run is None and not any(_is_failure(run) for run in comparison.runs):
         base_run = comparison.predicted_run
         if base_run is None or isinstance(base_run.graph_prediction, Missing):
             return _explain_missing_comparison(comparison.runs)
         return _build_predicted_answer(base_run, base_run.graph_prediction)
-    if failed is None or base is None or base.step.value is None:
+    if failed_run is None or base is None or base.step.value is None:
         return None
-    return _build_failure_answer(failed, base, base.step.value)
+    return _build_failure_answer(failed_run, base, base.step.value)
 
 
 def build_run_answer(run: RunComparison) -> Answer | None:
@@ -157,7 +159,7 @@ def build_run_answer(run: RunComparison) -> Answer | None:
         verdict=tuple(_describe_outcome(run, step_ns, saving)),
         because=tuple(_describe_cause(run, saving)),
         costs=tuple(_describe_costs(run)),
-        recorded=() if run.baseline_run is None else _describe_dates(run.baseline_run, run.run),
+        dates=() if run.baseline_run is None else _describe_dates(run.baseline_run, run.run),
         next_step=tuple(_describe_next_step(run)),
     )
 
@@ -237,7 +239,7 @@ def _explain_missing_comparison(runs: Sequence[RunComparison]) -> Answer | None:
     return Answer(
         verdict=(AnswerPart(lead), *_describe_step_times(runs)),
         because=(AnswerPart(escape_control_characters(_find_missing_reason(runs))),),
-        recorded=_describe_days(*(run.run for run in runs)) if len(runs) == _PAIR else (),
+        dates=_describe_days(*(run.run for run in runs)) if len(runs) == _PAIR else (),
         next_step=tuple(_describe_graph_share(runs[0])) if len(runs) == 1 else (),
     )
 
@@ -282,16 +284,16 @@ def _find_missing_reason(runs: Sequence[RunComparison]) -> str:
 
 def _describe_step_times(runs: Sequence[RunComparison]) -> Iterator[AnswerPart]:
     """Show the step times of the first runs; a recorded program has a typical step and a range."""
-    timed = [run for run in runs if run.step.value is not None]
-    traced = [run for run in runs if run["traced_step_time"].value is not None]
-    times = timed or traced
-    lead = ": " if timed else ": under the profiler, "
+    timed_runs = [run for run in runs if run.step.value is not None]
+    traced_runs = [run for run in runs if run["traced_step_time"].value is not None]
+    times = timed_runs or traced_runs
+    lead = ": " if timed_runs else ": under the profiler, "
     for run in times[:_MAX_STEP_TIMES]:
-        figure = run.step if timed else run["traced_step_time"]
-        evidence = Evidence.ITERATIONS if timed else Evidence.FIGURES
+        figure = run.step if timed_runs else run["traced_step_time"]
+        evidence = Evidence.ITERATIONS if timed_runs else Evidence.FIGURES
         yield AnswerPart(lead)
-        spread = format_recorded_steps(run) if timed else ""
-        yield AnswerPart(spread or figure.text, evidence, None if timed else figure.metric.id)
+        spread = format_recorded_steps(run) if timed_runs else ""
+        yield AnswerPart(spread or figure.text, evidence, None if timed_runs else figure.metric.id)
         if not spread:
             yield AnswerPart(" per step")
         if len(runs) > 1:
@@ -320,14 +322,14 @@ def format_recorded_steps(run: RunComparison) -> str:
 def _describe_graph_share(run: RunComparison) -> Iterator[AnswerPart]:
     """Show the share of GPU time in graphs and the idle time that remains, for a run without a
     baseline."""
-    graphed = None if isinstance(run.coverage, Missing) else run.coverage.time_share
+    graph_share = None if isinstance(run.coverage, Missing) else run.coverage.time_share
     idle = None if isinstance(run.time_by_category, Missing) else run.time_by_category.idle_fraction
-    if not graphed:
+    if not graph_share:
         return
     yield AnswerPart("record a run without graphs as baseline; ")
     # Further iterations of a While node are not in the trace.
     bound = "at least " if count_while_nodes(run.run) else ""
-    yield AnswerPart(f"{bound}{format_percent(graphed)} of the GPU time", Evidence.FIGURES)
+    yield AnswerPart(f"{bound}{format_percent(graph_share)} of the GPU time", Evidence.FIGURES)
     yield AnswerPart(" comes from graphs")
     if idle is not None and not format_recorded_steps(run):
         yield AnswerPart(", and the GPU is idle for ")

@@ -283,7 +283,7 @@ def test_two_versions_of_one_mode_are_a_regression_or_an_improvement() -> None:
     assert "once" not in format_parts(answer.costs)
     assert slower["break_even"].value is None
     day = "2026-11-23 14:"
-    assert format_parts(answer.recorded) == f"{same.name} {day}22, {before.name} {day}53 UTC"
+    assert format_parts(answer.dates) == f"{same.name} {day}22, {before.name} {day}53 UTC"
 
 
 def test_runs_of_different_days_show_both_dates() -> None:
@@ -292,7 +292,7 @@ def test_runs_of_different_days_show_both_dates() -> None:
     answer = build_run_answer(run)
     assert answer is not None
     dates = "graph@capture-schemes 2026-11-21, graph@mlp-train 2026-11-23"
-    assert format_parts(answer.recorded) == dates
+    assert format_parts(answer.dates) == dates
     assert f"Recorded:  {dates}" in format_answer(answer)
 
 
@@ -313,7 +313,7 @@ def test_the_time_of_import_is_no_recording_date() -> None:
         (run,) = [run for run in found.runs if not run.is_baseline]
         answer = build_run_answer(run)
         assert answer is not None
-        assert format_parts(answer.recorded) == dates
+        assert format_parts(answer.dates) == dates
 
 
 def test_iterations_that_the_trace_does_not_show_are_no_idle_time() -> None:

@@ -181,25 +181,25 @@ def _format_outputs(diagnosis: Diagnosis) -> str:
         return ""
     differing = [check for check in outputs if check.differing_elements]
     equal = [check for check in outputs if not check.differing_elements]
-    shown = differing[:_MAX_OUTPUTS]
-    more = len(differing) - len(shown)
-    rows = [_format_output(check) for check in shown[:_FIRST_OUTPUTS]]
-    folded = [_format_output(check) for check in shown[_FIRST_OUTPUTS:]]
+    visible_checks = differing[:_MAX_OUTPUTS]
+    hidden_count = len(differing) - len(visible_checks)
+    rows = [_format_output(check) for check in visible_checks[:_FIRST_OUTPUTS]]
+    folded_rows = [_format_output(check) for check in visible_checks[_FIRST_OUTPUTS:]]
     rows += [_format_equal_outputs(equal)] if len(equal) > 1 else map(_format_output, equal)
     heading = format_element("h2", "Replay compared with an eager step", "doctor-part")
     note = "All resulting tensors are compared, from the same memory and random state."
-    if more:
-        note += f" Not shown: {pluralize(more, 'more tensor')}."
+    if hidden_count:
+        note += f" Not shown: {pluralize(hidden_count, 'more tensor')}."
     return (
         heading
         + format_element("p", note, "muted")
         + _format_output_table(rows)
         + (
             format_details(
-                f"{pluralize(len(folded), 'more tensor')} with differences",
-                _format_output_table(folded),
+                f"{pluralize(len(folded_rows), 'more tensor')} with differences",
+                _format_output_table(folded_rows),
             )
-            if folded
+            if folded_rows
             else ""
         )
     )
@@ -241,19 +241,23 @@ def _format_equal_outputs(equal: list[OutputCheck]) -> list[str]:
 
 def show_undiagnosed(selection: SelectedExperiment) -> None:
     """Show capture blockers from an eager trace, and how to create a report."""
-    predicted = get_comparison(selection.key).predicted_run
-    if predicted is not None and not isinstance(predicted.graph_prediction, Missing):
+    predicted_run = get_comparison(selection.key).predicted_run
+    if predicted_run is not None and not isinstance(predicted_run.graph_prediction, Missing):
         show_markup(
-            format_element("h1", escape_html(f"Capture blockers in the trace of {predicted.name}"))
+            format_element(
+                "h1", escape_html(f"Capture blockers in the trace of {predicted_run.name}")
+            )
         )
         show_markup(
             format_element(
-                "p", escape_html(format_prediction_verdict(predicted.graph_prediction)), "sentence"
+                "p",
+                escape_html(format_prediction_verdict(predicted_run.graph_prediction)),
+                "sentence",
             )
         )
-        for text in list_partial_bases(predicted.graph_prediction):
+        for text in list_partial_bases(predicted_run.graph_prediction):
             show_markup(format_element("p", escape_html(f"Partial: {text}."), "sentence"))
-        show_markup(format_blockers(predicted.graph_prediction))
+        show_markup(format_blockers(predicted_run.graph_prediction))
     show_markup(_format_missing_report(selection))
 
 
@@ -261,12 +265,12 @@ def _format_missing_report(selection: SelectedExperiment) -> str:
     """Format how to create a report, for this workload or program if known."""
     runs = selection.experiment.runs
     ranks = count_concurrent_ranks(runs)
-    failed = [run for run in runs if run.manifest.failures]
-    if failed:
-        causes = [failure for run in failed for failure in run.manifest.failures]
+    failed_runs = [run for run in runs if run.manifest.failures]
+    if failed_runs:
+        causes = [failure for run in failed_runs for failure in run.manifest.failures]
         cause = format_cause(causes[0])
         failed_names = [
-            run.name for run in failed if cause in map(format_cause, run.manifest.failures)
+            run.name for run in failed_runs if cause in map(format_cause, run.manifest.failures)
         ]
         reason = format_failure(join_names(failed_names), causes[0]).rstrip(".") + ". "
         if all(map(is_refusal, causes)):
