@@ -44,15 +44,14 @@ LAUNCHED_KINDS: Final = tuple(kind for kind, _ in _CALLS)
 
 @lru_cache(maxsize=4096)
 def parse_launched_kind(call: str) -> NodeKind | None:
-    """Return the kind of node that the API call ``call`` creates in a capture; None if none."""
+    """Return the kind of node that ``call`` creates in a capture; None if none."""
     return next((kind for kind, pattern in _CALLS if pattern.match(call)), None)
 
 
 def find_capture_windows(graph_id: str, capture: Trace) -> list[tuple[int, int]]:
     """Find possible capture windows of the graph, as (begin, end) in ns of the trace.
 
-    Uses the collector's range if there is one, else every pair of calls that begin and end a
-    capture.
+    Uses the collector's range, else every pair of calls that begin and end a capture.
     """
     codes, names = encode(capture.runtime["name"])
     starts = get_column(capture.runtime, "ts")
@@ -133,15 +132,12 @@ class Attribution(Struct, frozen=True):
     """Origins of the nodes of one graph, by index."""
 
     graph: str
-    """Id of the graph."""
     origins: tuple[NodeOrigin, ...]
-    """Origin of each node, by index."""
     capture_launches: int
-    """Number of launches during the capture of the graph."""
     unmatched_launches: int
-    """Number of these launches without a node."""
+    """Launches without a node."""
     unmatched_nodes: int
-    """Number of nodes of launched kinds without a launch."""
+    """Nodes of launched kinds without a launch."""
 
 
 class _CaptureTrace:
@@ -238,10 +234,7 @@ def _attribute_graph(graph: CapturedGraph, capture: _CaptureTrace | None) -> Att
 def _find_best_window(
     kinds: Ints, capture: _CaptureTrace, windows: list[tuple[int, int]]
 ) -> tuple[Ints, Alignment | None] | None:
-    """Find the window that fits best, and align its launches with the nodes.
-
-    None if several windows fit equally well.
-    """
+    """Find the window that fits best and align its launches; None if several fit equally well."""
     rows, times, codes = capture.launches
     candidates = []
     for begin, end in windows:

@@ -27,13 +27,12 @@ class GraphIdentity(Struct, frozen=True):
     """A graph that is launched directly."""
 
     id: str
-    """Id in the run."""
     name: str | None
     """Name from the workload, or family and key; None if unknown."""
     input_shape: tuple[int, ...] | None
     """Shape of the first tensor input in the capture, preferably a matrix; None if not traced."""
     replays: int | None
-    """Number of launches counted by the recorder; None for runs that were not recorded."""
+    """Launches counted by the recorder; None for runs that were not recorded."""
 
 
 def list_graph_identities(
@@ -79,8 +78,7 @@ def _find_input_shape(graph: CapturedGraph, captures: Sequence[Trace]) -> tuple[
 
 
 def _parse_first_shape(dims: str) -> tuple[int, ...] | None:
-    """Return the first matrix shape in ``dims``, else the first non-scalar; vectors are mostly
-    biases."""
+    """Return the first matrix shape in ``dims``, else the first non-scalar, mostly a bias."""
     try:
         inputs: list[Any] = msgspec.json.decode(dims, type=list[Any])
     except msgspec.DecodeError:

@@ -38,7 +38,6 @@ class OperatorInputs(NamedTuple):
     """Recorded inputs of one operator call, as JSON text of the trace. None if not recorded."""
 
     dims: str | None
-    """Shapes."""
     types: str | None
     """Data types of tensors, kinds of other inputs."""
     strides: str | None
@@ -46,9 +45,9 @@ class OperatorInputs(NamedTuple):
     values: str | None
     """Values of inputs that are not tensors."""
     operator: str | None
-    """Name of the operator. None without inputs."""
+    """None without inputs."""
     call: int | None
-    """Number of the call in its trace. None without inputs."""
+    """Number of the call in its trace; None without inputs."""
 
 
 NO_INPUTS: Final = OperatorInputs(None, None, None, None, None, None)
@@ -300,7 +299,6 @@ class NodeOrigin(msgspec.Struct, frozen=True, gc=False):
     confidence: float
     """Confidence of the match, 0 to 1."""
     launch_call: str | None = None
-    """Name of the runtime or driver call."""
     op: str | None = None
     """Innermost operator around the launch."""
     op_path: tuple[str, ...] = ()
@@ -308,15 +306,15 @@ class NodeOrigin(msgspec.Struct, frozen=True, gc=False):
     input_dims: str | None = None
     """Input shapes of the innermost operator that has them, as JSON text of the trace."""
     input_types: str | None = None
-    """Types of the same inputs, as JSON text of the trace."""
+    """Types of the same inputs."""
     input_strides: str | None = None
-    """Strides of the same inputs in elements, as JSON text of the trace."""
+    """Strides of the same inputs, in elements."""
     input_values: str | None = None
-    """Values of the same inputs that are not tensors, as JSON text of the trace."""
+    """Values of the same inputs that are not tensors."""
     call_operator: str | None = None
     """Operator with these inputs; it may enclose ``op``."""
     call: int | None = None
-    """Number of the call of that operator in its trace, shared by all nodes of the call."""
+    """Number of that operator's call in its trace, shared by all nodes of the call."""
     phase: str = "other"
     """First match of these rules.
 
@@ -424,7 +422,7 @@ class OriginResolver:
         )
 
     def _find_innermost_ops(self, external: Ints) -> Ints:
-        """Find the operator that the profiler names, else the innermost one around each launch."""
+        """Find the operator that the profiler names, else the innermost one."""
         # Zero means no id.
         linked_rows = link_launches(
             np.where(external > 0, external, NONE), self._ops.external
