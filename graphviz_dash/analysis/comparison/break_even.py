@@ -28,29 +28,22 @@ class BreakEven(Struct, frozen=True):
     """
 
     run: str
-    """Name of the run."""
     baseline: str
-    """Name of its baseline."""
     parts: tuple[tuple[str, float], ...]
     """Parts of the one-off cost and their ns; they add up to ``one_off_ns``."""
     one_off_ns: float
-    """Cost in ns that the run must recover."""
     warm_up_ns: int
-    """Warm-up time in ns. Excluded from the cost, because every mode needs it."""
+    """Excluded from the cost, because every mode needs a warm-up."""
     warm_ups: int
-    """Warm-up iterations."""
     step_ns: float
-    """Step time of the run."""
     saving_ns: float
     """Saving per replay in ns."""
     low_ns: float
     """Lower end of the 95% interval of ``saving_ns``."""
     high_ns: float
-    """Upper end of that interval."""
     replays: int
     """Replays until the cost is paid back."""
     min_replays: int
-    """Lower end of the interval of ``replays``."""
     max_replays: int | None
     """Upper end of the interval; None if the cost may never be paid back."""
     replays_without_warmup: int
@@ -72,7 +65,7 @@ class BreakEven(Struct, frozen=True):
 def compute_break_even(
     run: Run, baseline: Run, metrics: Mapping[str, MetricValue]
 ) -> BreakEven | Missing:
-    """Compute the break-even of ``run``; ``figures`` holds its metrics by id."""
+    """Compute the break-even of ``run`` from its ``metrics`` by id."""
     step, cost, saving, replays = (
         metrics[metric] for metric in ("step_time", "one_off_cost", "step_saving", "break_even")
     )

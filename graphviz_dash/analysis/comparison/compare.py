@@ -137,7 +137,7 @@ class TracedWork(Struct, frozen=True):
         return RankWaitTime(waits.wait_ns, traced_ns)
 
     def compute_waterfall(self, run: Run, baseline: Run | Missing) -> Waterfall | Missing:
-        """Break down the difference between ``run`` and its baseline ``against``."""
+        """Break down the difference between ``run`` and its ``baseline``."""
         if isinstance(baseline, Missing):
             return baseline
         returns = [
@@ -163,7 +163,7 @@ def collect_traced_work(
     *,
     compared: bool,
 ) -> TracedWork:
-    """Collect the traced work of the runs of ``experiment``; typical steps only if ``compared``."""
+    """Collect the traced work of the runs; typical steps only if ``compared``."""
     steps_by_run = {
         run.name: traced_steps.get(run.name) or _find_steps(run) for run in experiment.runs
     }
@@ -221,7 +221,7 @@ def compare_runs(
         experiment: the experiment.
         baseline: name or mode of a run; default :func:`run_selection.select_baseline`.
         replays: matched replays by run name, if already computed.
-        traced_steps: traced steps by run name, if already computed.
+        traced_steps: likewise.
 
     Raises:
         InputError: no run has the name or the mode ``baseline``.

@@ -44,9 +44,7 @@ class MetricInputs(Struct, frozen=True):
     """Inputs for the metrics of one run."""
 
     run: Run
-    """The run."""
     baseline: Run | Missing
-    """Baseline of the run."""
     compiled_run: Run | Missing
     """The same run compiled without graphs."""
     traced_steps: tuple[Step, ...]

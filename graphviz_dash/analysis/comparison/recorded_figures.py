@@ -55,7 +55,7 @@ def compute_recorded_metrics(run: Run) -> Iterator[MetricValue]:
 
 
 def compute_relative_recorded_metrics(run: Run, baseline: Run | Missing) -> Iterator[MetricValue]:
-    """Compute the RECORDED_RELATIVE metrics; ``against`` is the baseline."""
+    """Compute ``RELATIVE_RECORDED_METRICS``."""
     after = compute_program_step(run)
     before = baseline if isinstance(baseline, Missing) else _compute_baseline_step(baseline)
     for side in (after, before):
@@ -82,10 +82,10 @@ def get_recorded_step_ns(run: Run) -> float | None:
 def compute_program_step(run: Run) -> RecordedStep | Missing:
     """Compute the step of the program's loop.
 
-    A server whose steps have no synchronization has the mean interval of its graph families. If
-    a few long steps take most of the time, as while a server waits for requests, the step is the
-    median. That needs steps longer than their replays: otherwise the CPU runs ahead of the GPU.
-    The median of an engine covers all its steps, also those after the traced window.
+    A server whose steps have no synchronization has the mean interval of its graph families. If a
+    few long steps take most of the time, such as waits for requests, it is the median. That needs
+    steps longer than their replays: otherwise the CPU runs ahead of the GPU. The median of an
+    engine covers all its steps, also those after the traced window.
     """
     recording = run.recording
     if recording is None:
@@ -138,14 +138,13 @@ def _explain_not_recorded(run: Run) -> Missing:
 
 
 _MIN_STEPS: Final = 32
-"""Minimum number of steps."""
 
 
 def compute_loop_step_ns(loop: ProgramLoop) -> float | None:
     """Compute the mean interval between settled steps of a family, in ns.
 
-    None with fewer than 32 steps, without GPU times, or if replays last longer than the interval,
-    because then the CPU runs ahead.
+    None with fewer than 32 steps, without GPU times, or if replays last longer than the interval:
+    the CPU then runs ahead.
     """
     columns = build_loop_columns(loop)
     rows = [
@@ -170,8 +169,7 @@ def compute_loop_replay_ns(loop: ProgramLoop) -> float | None:
 
 
 def list_engine_periods(loop: ProgramLoop) -> list[int]:
-    """List the intervals between steps of an engine, in ns; empty without an engine, or with fewer
-    than 32."""
+    """List an engine's step intervals, in ns; empty without one, or if fewer than 32."""
     if loop.engine is None:
         return []
     columns = build_loop_columns(loop)
@@ -181,8 +179,7 @@ def list_engine_periods(loop: ProgramLoop) -> list[int]:
 
 
 def _compute_period_and_replay(columns: LoopColumns, timed: Ints) -> tuple[float, float | None]:
-    """Compute the mean interval and replay time of the steps ``timed``, in ns; None if not
-    timed."""
+    """Compute mean interval and replay time in ns; None if not timed."""
     member_ids = columns.family * (1 + int(columns.member.max())) + columns.member
     is_sampled = columns.is_replay & (columns.gpu_ns != NONE)
     medians = {

@@ -1,7 +1,7 @@
-"""Metrics relative to a baseline: speedup, saving, break-even.
+"""Metrics relative to a baseline: speedup, saving, break-even, throughput.
 
-The workload states the operations per step, the time is the back-to-back interval of the clean
-pass, and the peak is the vendor's dense peak for the stated precision.
+Throughput divides the operations that the workload states by the back-to-back interval of the clean
+pass. The peak is the vendor's dense peak for the stated precision.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _CLEAN_METRICS = (
 )
 
 RELATIVE_METRICS = (*_CLEAN_METRICS, *RELATIVE_MEMORY_METRICS)
-"""Metrics of this module, which need a baseline."""
+"""They need a baseline."""
 
 COMPILE_METRICS = ("compile_saving", "graph_saving")
 """Savings of a compiled run with graphs, in parts; they also need a run without graphs."""
@@ -71,17 +71,14 @@ class _SeriesPair(Struct, frozen=True):
     """A series in the baseline and in the run; times in ns."""
 
     baseline_ns: float
-    """Median in the baseline."""
     run_ns: float
-    """Median in the run."""
     baseline_medians: Floats
-    """Resampled medians of the baseline."""
     run_medians: Floats
-    """Resampled medians of the run, equally many."""
+    """As many as ``baseline_medians``."""
     samples: int
     """Length of the shorter series."""
     processes: int
-    """Number of processes that timed the series; the smaller of the two runs."""
+    """The smaller number of the two runs."""
 
     def compute_interval(self, values: Floats) -> Spread:
         """Compute the interval of values derived from both runs' resampled medians."""
@@ -91,7 +88,7 @@ class _SeriesPair(Struct, frozen=True):
 def compute_relative_metrics(
     run: Run, baseline: Run | Missing, initial_cost: MetricValue
 ) -> Iterator[MetricValue]:
-    """Compute the RELATIVE metrics; ``initial_cost`` is the run's one-off cost."""
+    """Compute the relative metrics; ``initial_cost`` is the run's one-off cost."""
     yield from compute_relative_memory_metrics(run, baseline)
     if isinstance(baseline, Missing):
         for metric in _CLEAN_METRICS:
@@ -130,8 +127,9 @@ def _explain_other_costs(run: Run, baseline: Run) -> Missing | None:
 def compute_compile_metrics(
     run: Run, baseline: Run | Missing, compiled: Run | Missing
 ) -> Iterator[MetricValue]:
-    """Compute the COMPILED metrics: savings of ``compiled`` over ``against`` and of ``run`` over
-    it."""
+    """Compute ``COMPILE_METRICS``: savings of ``compiled`` over ``baseline`` and of ``run`` over
+    it.
+    """
     pairs: tuple[_SeriesPair | Missing, _SeriesPair | Missing]
     if isinstance(baseline, Missing):
         pairs = (baseline, baseline)
@@ -153,7 +151,6 @@ def compute_compile_metrics(
 def _build_pair(
     run: Run, baseline: Run, read: Callable[[CleanTimings], Sequence[Sequence[int]]]
 ) -> _SeriesPair | Missing:
-    """Pair the series that ``read`` extracts from the run and from its baseline."""
     before, after = (read(side.clean) if side.clean else () for side in (baseline, run))
     if not any(before):
         return explain_missing(baseline, Fact.STEP_TIMES).add_owner(f"the baseline {baseline.name}")
@@ -278,7 +275,7 @@ def compute_one_off_metric(run: Run, step: MetricValue) -> MetricValue:
 
 
 def compute_waterfall_metrics(run: Run, waterfall: Waterfall | Missing) -> Iterator[MetricValue]:
-    """Compute the EQUATION metrics, which refer to clean steps."""
+    """Compute ``WATERFALL_METRICS``, which refer to clean steps."""
     if not isinstance(waterfall, Missing) and waterfall.basis is not Basis.CLEAN:
         waterfall = explain_missing(run, Fact.STEP_TIMES)
     parts = {} if isinstance(waterfall, Missing) else dict(waterfall.saved.list_items())
@@ -332,7 +329,7 @@ def get_peak(gpu: str, precision: str) -> Peak | None:
 
 
 def compute_throughput(run: Run, interval: MetricValue) -> Iterator[MetricValue]:
-    """Compute the THROUGHPUT metrics from the workload and the back-to-back ``interval``."""
+    """Compute the throughput metrics from the workload and the back-to-back ``interval``."""
     work = run.manifest.workload.work
     if work is None:
         for metric in THROUGHPUT:

@@ -35,22 +35,18 @@ class RunComparison(Struct, frozen=True, dict=True):
     """One run of a comparison."""
 
     run: Run
-    """The run."""
     baseline: str | None
     """Name of the baseline run; None for a baseline, and if there is none."""
     baseline_run: Run | None
-    """The baseline run; None for a baseline, and if there is none."""
+    """None as for ``baseline``."""
     is_baseline: bool
     """True for the baseline, including that of one rank."""
     metrics: tuple[MetricValue, ...]
-    """Every metric of the registry, in registry order."""
+    """All of the registry, in its order."""
     outcome: Outcome
-    """Outcome of the speedup."""
     replays_match: bool
-    """False if a doctor found that replays of the run or its baseline compute a different
-    result."""
+    """False if a doctor found a different result of replays, of the run or its baseline."""
     time_by_category: TimeByCategory | Missing
-    """Breakdown of the step time by category."""
     coverage: Coverage | Missing
     """Share of the traced steps that ran from graphs or stayed eager."""
     waterfall: Waterfall | Missing
@@ -70,12 +66,12 @@ class RunComparison(Struct, frozen=True, dict=True):
 
     @property
     def name(self) -> str:
-        """Name of the run within its experiment."""
+        """Name within the experiment."""
         return self.run.name
 
     @property
     def mode(self) -> ExecutionMode:
-        """Execution mode of the run."""
+        """Execution mode."""
         return self.run.mode
 
     @property
@@ -113,7 +109,7 @@ class RunComparison(Struct, frozen=True, dict=True):
         return {figure.metric.id: figure for figure in self.metrics}
 
     def __getitem__(self, metric: str) -> MetricValue:
-        """Return the value of a metric of the registry (KeyError if unknown)."""
+        """Return a metric of the registry (KeyError if unknown)."""
         return self._by_id[metric]
 
 
@@ -121,15 +117,15 @@ class Comparison(Struct, frozen=True):
     """All runs of an experiment compared with their baseline."""
 
     experiment: Experiment
-    """The experiment without runs that contain only a doctor's report."""
+    """Without runs that contain only a doctor's report."""
     baseline: str | None
-    """Name of the baseline run (of the first rank if there are several); None if there is none."""
+    """Name of the baseline run, of the first rank if there are several; None without one."""
     runs: tuple[RunComparison, ...]
-    """Runs, starting with the baseline (with several ranks, those of its mode)."""
+    """The baseline first; with several ranks, all runs of its mode."""
     examinations: tuple[tuple[str, DoctorReport], ...]
-    """Doctor reports with findings, with the names of their runs."""
+    """With findings, and the names of their runs."""
     replay_diagnoses: tuple[tuple[str, ReplayDiagnosis], ...] = ()
-    """Checks of replays with faults, with the names of their runs."""
+    """With faults, and the names of their runs."""
 
     def __getitem__(self, name: str) -> RunComparison:
         """Return the run called ``name`` (KeyError if there is none)."""
@@ -162,10 +158,7 @@ class Comparison(Struct, frozen=True):
 
     @property
     def best(self) -> RunComparison | None:
-        """Fastest run relative to its baseline; None if none was compared.
-
-        The slowest rank represents a mode, because the others wait for it.
-        """
+        """Fastest run relative to its baseline, as :func:`find_fastest` defines it."""
         return find_fastest(self.runs)
 
 

@@ -1,7 +1,4 @@
-"""Traced launches of graphs that the run does not contain.
-
-These are graphs of a library, or graphs missing from an import.
-"""
+"""Traced launches of graphs that the run lacks: of a library, or missing from an import."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
 def find_unseen_graphs(run: Run, match: ReplayMatch | None) -> Caveat | None:
     """Count the traced launches of graphs that are not in ``run``; None if there are none.
 
-    For recorded programs, the recorder counted its own launches.
+    In recorded programs, the recorder counted its own launches.
     """
     trace = run.replay_trace
     launches = 0 if trace is None else len(find_launch_correlations(trace)[0])
@@ -76,6 +73,6 @@ def find_unseen_graphs(run: Run, match: ReplayMatch | None) -> Caveat | None:
 
 
 def _are_whole_graphs(trace: Trace, rows: Ints) -> bool:
-    """Return True if each of these rows stands for a complete graph."""
+    """Return True if each row stands for a complete graph."""
     names = trace.gpu["name"].gather(rows).cast(str)
     return bool(len(rows)) and bool(names.str.contains(WHOLE_GRAPH_PATTERN).all())

@@ -36,7 +36,7 @@ def decide_outcome(speedup: MetricValue, *, replays_match: bool, failed: bool) -
     Args:
         speedup: speedup over the baseline; a recorded one has no interval.
         replays_match: False if a doctor found that replays compute a different result.
-        failed: True if a pass of the run failed.
+        failed: True if a pass failed.
     """
     if speedup.value is None:
         return Outcome.FAILED if failed else Outcome.NOT_COMPARED
