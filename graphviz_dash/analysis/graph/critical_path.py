@@ -19,13 +19,10 @@ class Dependencies(Struct, frozen=True):
     """Nodes 0..count-1 with edges, prepared for traversal."""
 
     count: int
-    """Number of nodes."""
     successors: list[list[int]]
-    """Successors of each node."""
     predecessors: list[list[int]]
-    """Predecessors of each node."""
     order: list[int]
-    """All nodes in topological order."""
+    """Nodes in topological order."""
 
     @classmethod
     def from_edges(cls, count: int, edges: Ints) -> Dependencies:
@@ -54,11 +51,10 @@ class CriticalPath(Struct, frozen=True):
     length: int
     """Sum of their durations."""
     earliest: Ints
-    """Earliest start of each node."""
     remaining: Ints
     """Duration of each node plus the longest path after it."""
     slack: Ints
-    """Possible delay of each node with the critical path unchanged."""
+    """Possible delay of each node."""
 
 
 class StreamSchedule(Struct, frozen=True):
@@ -119,8 +115,7 @@ def _trace_path(
 def simulate_schedule(
     dependencies: Dependencies, duration: Ints, path: CriticalPath, streams: int
 ) -> StreamSchedule:
-    """Simulate list scheduling: a free stream runs the ready node with the longest remaining
-    path."""
+    """Simulate list scheduling; of the ready nodes, the longest remaining path runs first."""
     durations: list[int] = duration.tolist()
     remaining: list[int] = path.remaining.tolist()
     pending_counts = [len(sources) for sources in dependencies.predecessors]

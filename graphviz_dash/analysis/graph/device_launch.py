@@ -58,19 +58,17 @@ class LaunchFinding(Struct, frozen=True):
     """A requirement that is violated or cannot be checked."""
 
     rule: LaunchRule
-    """Requirement."""
     is_violated: bool
     """True if violated; False if the bundle lacks the data for the check."""
     graph: str
-    """Id of the graph."""
     node: int | None = None
-    """Index of the node; None for the graph as a whole."""
+    """None for the graph as a whole."""
     kind: NodeKind | None = None
-    """Kind of the node for KINDS; None for other rules."""
+    """Set for KINDS."""
     devices: tuple[int, ...] = ()
-    """Devices of the nodes for a violated ONE_DEVICE; empty otherwise."""
+    """Devices of the nodes, for a violated ONE_DEVICE."""
     unknown_nodes: int = 0
-    """Number of nodes with an unknown device for an unchecked ONE_DEVICE; 0 otherwise."""
+    """Nodes with an unknown device, for an unchecked ONE_DEVICE."""
 
 
 class DeviceLaunch(Struct, frozen=True):
@@ -131,7 +129,7 @@ def _check_graph(
 def _check_node(
     node: GraphNode, environment: Environment | None
 ) -> Iterator[tuple[LaunchRule, bool, NodeKind | None]]:
-    """Check a node: violated or unknown rule, violation flag, and the kind for KINDS."""
+    """Check a node: rule, violation flag, and the kind for KINDS."""
     if node.kind not in _ALLOWED:
         yield LaunchRule.KINDS, True, node.kind
         return

@@ -24,13 +24,12 @@ class FlatGraph(Struct):
     """A graph with the bodies of its nodes inlined."""
 
     graph: CapturedGraph
-    """All nodes and the edges between them."""
     root: str
     """Id of the launched graph."""
     owners: list[str] = field(default_factory=list)
-    """Id of each node's own graph; "" for a placeholder at the end of a child graph or body."""
+    """Graph of each node; "" for a placeholder at the end of a child graph or body."""
     indices: list[int] = field(default_factory=list)
-    """Index of each node in its own graph; -1 for a placeholder."""
+    """Index in that graph; -1 for a placeholder."""
 
 
 def list_flat_variants(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[FlatGraph]:
@@ -47,10 +46,7 @@ def list_flat_variants(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) ->
 
 
 def _list_choices(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[Choice]:
-    """List the visible choices of the conditionals of a graph and its child graphs.
-
-    Empty if there are too many.
-    """
+    """List the visible choices of a graph's nested conditionals; empty if too many."""
     combinations: list[Choice] = [frozenset()]
     for node in graph.nodes:
         if not node.bodies:
@@ -73,7 +69,7 @@ def _list_choices(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list
 
 
 def _is_visible(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> bool:
-    """Check whether any node of a graph appears as a row of a trace."""
+    """Check whether any node appears as a row of a trace."""
     return any(
         node.kind in VISIBLE_KINDS
         or any(_is_visible(by_id[body], by_id) for body in node.bodies if body in by_id)
@@ -84,7 +80,7 @@ def _is_visible(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> bool:
 def flatten_graph(
     graph: CapturedGraph, by_id: dict[str, CapturedGraph], executed: Choice = frozenset()
 ) -> FlatGraph:
-    """Inline the bodies of child graph nodes and the bodies in ``ran``, recursively.
+    """Inline child graphs and the bodies in ``executed``, recursively.
 
     A graph without bodies is returned unchanged.
     """

@@ -49,8 +49,8 @@ def count_unknown_nodes(graph: CapturedGraph) -> int:
 def find_memory_edges(graph: CapturedGraph, independent_parts: GroupParts) -> Ints | None:
     """Find the dependencies that the nodes of ``graph`` need, (k, 2), source first.
 
-    None if the graph is too large. Different parts of a group in ``apart`` are independent; the
-    nodes of a group are consecutive.
+    None if the graph is too large. Different parts of a group in ``independent_parts`` are
+    independent; the nodes of a group are consecutive.
     """
     count = len(graph.nodes)
     edges = np.array([(edge.source, edge.target) for edge in graph.edges], dtype=np.int64)
@@ -73,8 +73,7 @@ def find_memory_edges(graph: CapturedGraph, independent_parts: GroupParts) -> In
 
 
 class _Clocks:
-    """Vector clocks: ``before[node][chain]`` is the last position on a chain before a node, or
-    -1."""
+    """Vector clocks: ``before[node][chain]`` is the last position on a chain before it, or -1."""
 
     def __init__(self, chain: list[int], position: list[int], chains: list[list[int]]) -> None:
         self.chain, self.position, self.chains = chain, position, chains
@@ -113,10 +112,7 @@ def _is_unknown(node: GraphNode) -> bool:
 
 
 def _find_pieces(nodes: Sequence[GraphNode]) -> list[list[int]] | None:
-    """List the nodes of each memory piece that several nodes access, without duplicates.
-
-    None if there are too many.
-    """
+    """List the nodes of each memory piece that several nodes access; None if too many."""
     ends: defaultdict[int, set[int]] = defaultdict(set)
     for node in nodes:
         for operand in node.operands or ():
@@ -206,7 +202,6 @@ def _add_order_dependencies(
         positions[clocks.chain[node]].append(clocks.position[node])
 
     def find_earlier(node: int) -> Iterator[int]:
-        """Find the last of ``unknown`` before ``node`` on each chain."""
         for chain, chain_positions in positions.items():
             count = bisect_right(chain_positions, int(clocks.before[node, chain]))
             if count:

@@ -16,13 +16,11 @@ class GraphTopology(Struct, frozen=True):
     """Dependencies of a captured graph's nodes, without duplicates."""
 
     successors: list[list[int]]
-    """Nodes that depend on each node."""
     predecessors: list[list[int]]
-    """Nodes that each node depends on."""
     visible: npt.NDArray[np.bool_]
     """Mask of the nodes that a trace shows, shape (nodes,)."""
     order: list[int]
-    """All nodes in topological order, else in creation order."""
+    """In topological order, else in creation order."""
     _sources: Ints
     """Sources of the edges between visible nodes, shape (k,)."""
     _targets: Ints
@@ -74,7 +72,7 @@ class GraphTopology(Struct, frozen=True):
     def compute_equivalence_classes(self, codes: Ints) -> list[tuple[int, int]]:
         """Compute a class of indistinguishable nodes for each node.
 
-        Nodes of a class have the same signature, ancestors and descendants.
+        They have the same signature, ancestors and descendants.
         """
         hashes_up = self._compute_hashes(codes, self.order, self.predecessors)
         down = self._compute_hashes(codes, self.order[::-1], self.successors)
