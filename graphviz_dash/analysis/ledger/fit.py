@@ -1,8 +1,8 @@
 """Predict memory and start-up of another configuration from the ledger of one recording.
 
-Tensors change with their shapes: a dimension that the user names gets another size, and groups of
-one tensor per layer get as many tensors as there are layers. Pools change with the largest size.
-Context, kernels and libraries stay.
+Tensors change with their shapes: a named dimension gets another size, and groups of one tensor per
+layer get as many tensors as layers. Pools change with the largest size. Context, kernels and
+libraries stay.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _MIB: Final = 1 << 20
 _SEGMENT: Final = 20 * _MIB
 """Segment of the allocator for medium allocations: the uncertainty of each pool."""
 _POOLS: Final = 2
-"""The default pool and that of the graphs, which round their growth separately."""
+"""Default pool and graph pools, whose growth is rounded separately."""
 _LARGE: Final = 10 * _MIB
 """Allocations from this size on have their own segments, in multiples of 2 MiB."""
 _KERNELS: Final = 0.08
-"""Uncertainty of kernels and libraries, as a fraction: other sizes may use other kernels."""
+"""Uncertainty of kernels and libraries, as a fraction: other sizes may use others."""
 
 
 class FitChange(Struct, frozen=True):
@@ -44,28 +44,26 @@ class FitChange(Struct, frozen=True):
     layers: tuple[int, int] | None = None
     """Recorded and new number of layers."""
     dimensions: tuple[tuple[int, int], ...] = ()
-    """Recorded and new size of dimensions of tensors, such as a batch size or a length."""
+    """Recorded and new size of dimensions, such as a batch size or a length."""
     device_bytes: int | None = None
-    """Memory of the device to fit into. None for the recorded device."""
+    """Memory to fit into. None for the recorded device."""
 
 
 class FitPrediction(Struct, frozen=True):
-    """Predicted memory and start-up."""
+    """Predicted memory and start-up, in bytes and ns."""
 
     parts: Mapping[LedgerPart, int]
-    """Predicted device memory by part; they add up to ``used``."""
     error: int
-    """Half the width of the interval around ``used``."""
+    """Half the width of the interval around ``used``, which sums ``parts``."""
     total: int | None
     """Device memory. None if unknown."""
     startup_ns: int
-    """Predicted start-up in ns."""
     startup_error_ns: int
-    """Half the width of the interval around ``startup_ns``."""
+    """Likewise around ``startup_ns``."""
 
     @property
     def used(self) -> int:
-        """Predicted device memory in use after the start-up, in bytes."""
+        """Predicted device memory in use after the start-up."""
         return sum(self.parts.values())
 
     @property
@@ -81,7 +79,7 @@ def predict_fit(
     graphs: Sequence[GraphLedger],
     change: FitChange,
 ) -> FitPrediction | None:
-    """Predict the memory after start-up and the start-up time; None without allocator content."""
+    """Predict memory after start-up and start-up time; None without allocator content."""
     ledger = run.ledger
     if ledger is None or not ledger.states:
         return None
@@ -128,7 +126,7 @@ def predict_fit(
 
 
 def find_graph_sizes(run: Run) -> dict[str, int]:
-    """Return the size of each graph on its family's size axis, as far as known."""
+    """Return the known sizes of graphs on their family's size axis."""
     sizes: dict[str, int] = {}
     for family in run.loop.families if run.loop is not None else ():
         axis = family.size_axis
@@ -148,7 +146,6 @@ def _compute_count_factor(
 
 
 def _predict_tensors(state: AllocatorState, change: FitChange) -> dict[LedgerPart, int]:
-    """Return the growth of the tensors by part."""
     dimensions = dict(change.dimensions)
     growth: dict[LedgerPart, int] = defaultdict(int)
     for group in state.tensors:

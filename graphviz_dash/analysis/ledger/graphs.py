@@ -21,44 +21,39 @@ class GraphLedger(Struct, frozen=True):
     """Memory and time of one graph. Bytes, and ns of CPU time. None if not recorded."""
 
     graph: str
-    """Id of the graph."""
     nodes: int | None
-    """Number of nodes."""
     pool: tuple[int, int] | None
-    """Memory pool."""
     reserved_bytes: int | None
     """Growth of the allocator's reserved memory by its capture."""
     kernel_bytes: int | None
     """Kernels and libraries that its capture loaded."""
     executable_bytes: int | None
-    """Executable: its share, by nodes, of the growth of all instantiations."""
+    """Its share, by nodes, of the growth of all instantiations."""
     warm_up_bytes: int | None
-    """Growth of used memory since the previous capture: warm-up and preparation."""
+    """Growth of used memory since the previous capture."""
     host_bytes: int | None
-    """Growth of the resident memory on the host by capture and instantiation."""
+    """Growth of resident host memory by capture and instantiation."""
     exclusive_bytes: int | None
-    """Memory of the pool that no other graph uses."""
+    """Pool memory that no other graph uses."""
     shared_bytes: int | None
-    """Memory of the pool that other graphs use too."""
+    """Pool memory that other graphs use too."""
     shared_with: tuple[str, ...]
-    """Graphs that use the shared memory."""
     held_bytes: int | None
-    """Memory freed in its capture that other streams used (``record_stream``). The capture cannot
-    reuse it."""
+    """Memory freed in its capture that other streams used (``record_stream``), so that the capture
+    cannot reuse it.
+    """
     failure: bool
-    """True if its capture failed."""
     returned_bytes: int | None
     """Memory returned when it was dropped, after all later captures."""
     capture_ns: int | None
-    """Duration of the capture, without the recorder's work."""
+    """Duration without the recorder's work."""
     driver_ns: int | None
     """Duration of the call that ends the capture, or of the separate instantiation."""
     collection_ns: int
     """Garbage collection inside the capture."""
     first_launch_ns: int | None
-    """Duration of the first launch."""
     total_ns: int | None
-    """Time from the end of the previous capture to the end of this one."""
+    """From the end of the previous capture to the end of this one."""
 
     @property
     def added_bytes(self) -> int | None:
@@ -121,7 +116,6 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
 
 
 def _index(ledger: Ledger, kind: SampleKind) -> dict[str, MemorySample]:
-    """Return the last sample of ``kind`` by name."""
     return {s.name: s for s in ledger.samples if s.kind is kind and s.name is not None}
 
 
@@ -137,8 +131,7 @@ def _get_capture_time(durations: Mapping[SpanKind, int]) -> int | None:
 
 
 def _sum_spans(ledger: Ledger) -> dict[str, dict[SpanKind, int]]:
-    """Sum the activities of each graph; garbage collections and the recorder's work inside its
-    capture included."""
+    """Sum the activities of each graph, including garbage collections and the recorder's work."""
     times: dict[str, dict[SpanKind, int]] = defaultdict(lambda: defaultdict(int))
     captures = [span for span in ledger.spans if span.kind is SpanKind.CAPTURE]
     names = {graph.graph for graph in ledger.graphs}
@@ -155,7 +148,7 @@ def _sum_spans(ledger: Ledger) -> dict[str, dict[SpanKind, int]]:
 def share_executables(ledger: Ledger, nodes: Mapping[str, int]) -> dict[str, int]:
     """Share the growth of all instantiations among the graphs by nodes; the sum stays exact.
 
-    The driver allocates chunks of MiB, so the growth at a single instantiation says little.
+    A single growth says little, because the driver allocates chunks of MiB.
     """
     growth = 0
     bodies: dict[str, MemorySample] = {}
@@ -197,7 +190,7 @@ class Sharing:
 
 
 def find_sharing(memory_pass: MemoryPass | None) -> dict[str, Sharing]:
-    """Find the exclusive and the shared bytes of each graph, and the graphs that share them."""
+    """Find the exclusive and the shared bytes of each graph, and with which graphs it shares."""
     sharing: dict[str, Sharing] = defaultdict(Sharing)
     for span in iter_segment_spans(memory_pass) if memory_pass is not None else ():
         for graph in span.graphs:
@@ -210,7 +203,7 @@ def find_sharing(memory_pass: MemoryPass | None) -> dict[str, Sharing]:
 
 
 def compute_returned(ledger: Ledger) -> dict[str, int]:
-    """Return the decrease of used device memory when each graph was dropped, in bytes."""
+    """Return the decrease of used memory when each graph was dropped."""
     decrease: dict[str, int] = {}
     before: MemorySample | None = None
     for sample in ledger.samples:

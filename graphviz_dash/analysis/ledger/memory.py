@@ -1,4 +1,4 @@
-"""Parts of the device memory over time. At each moment they add up to the used memory.
+"""Parts of the device memory over time; they add up to the used memory.
 
 Memory outside the allocator is assigned by the moment of its growth: to the context, to the first
 use of kernels and libraries, or to the instantiation of a graph.
@@ -35,8 +35,9 @@ class LedgerPart(StrEnum):
     TENSORS = "other tensors"
     WORKSPACES = "library workspaces"
     ALLOCATIONS = "allocations"
-    """Allocations whose owner is unknown: before the recorder read the owners, or of objects that
-    the garbage collector does not list because it is frozen."""
+    """Unknown owner: allocated before the recorder read the owners, or by objects that the garbage
+    collector does not list because it is frozen.
+    """
     FREE = "allocator, free"
     POOLS = "graph pools"
     FAILED_POOLS = "pools of failed captures"
@@ -81,15 +82,13 @@ class MemoryMoment(Struct, frozen=True):
     """Device memory at one moment, in bytes."""
 
     time_ns: int
-    """Time since the start of the process, in ns."""
+    """Since the start of the process."""
     kind: SampleKind
-    """Moment of the sample."""
     name: str | None
-    """Graph, stage or operator of the moment. None otherwise."""
+    """Graph, stage or operator. None otherwise."""
     used: int
-    """Used device memory."""
     parts: Mapping[LedgerPart, int]
-    """Size of each part that is not 0; they add up to ``used``."""
+    """Without parts of 0; they add up to ``used``."""
     host: int
     """Resident memory on the host."""
 
@@ -98,50 +97,47 @@ class OutsideGrowth(Struct, frozen=True):
     """Growth of device memory outside the allocator by one cause, in bytes."""
 
     part: LedgerPart
-    """Part that grew."""
     cause: str
     """Operator, graph, module or function that ran. Empty if unknown."""
     is_graph: bool
     """True if ``cause`` is the id of a graph."""
     bytes: int
-    """Growth; negative if memory was limit."""
+    """Negative if memory was freed."""
 
 
 class StreamWorkspaces(Struct, frozen=True):
-    """Workspaces that libraries keep for one stream."""
+    """Workspaces (allocations and bytes) that libraries keep for one stream."""
 
     stream: int
-    """Number of the stream, in order of appearance."""
+    """Number in order of appearance."""
     count: int
-    """Number of allocations."""
     bytes: int
-    """Total size in bytes."""
 
 
 class MemoryLedger(Struct, frozen=True):
     """Device memory of one process over time."""
 
     moments: tuple[MemoryMoment, ...]
-    """Moments in order."""
     growths: tuple[OutsideGrowth, ...]
-    """Growth outside the allocator by cause, largest first."""
+    """By cause, largest first."""
     total: int | None
-    """Total device memory. None if unknown."""
+    """None if unknown."""
     others_change: int | None
-    """Change of the memory of other processes during start-up, which the parts of this process
-    include. None if the driver does not list the process."""
+    """Change of other processes' memory during start-up, which the parts include. None if the
+    driver does not list the process.
+    """
     workspaces: tuple[StreamWorkspaces, ...]
-    """Workspaces of libraries outside graph pools, by stream, largest first."""
+    """Outside graph pools, by stream, largest first."""
 
     @property
     def end_of_startup(self) -> MemoryMoment:
-        """Moment after the first useful replay, otherwise the last one."""
+        """Moment after the first useful replay, else the last one."""
         ends = [moment for moment in self.moments if moment.kind is SampleKind.STARTUP_END]
         return ends[0] if ends else self.moments[-1]
 
     @property
     def own_bytes(self) -> int:
-        """Used memory at the end of the start-up, without that of other processes."""
+        """Used memory at the end of the start-up, without other processes."""
         moment = self.end_of_startup
         return moment.used - moment.parts.get(LedgerPart.OTHER_PROCESSES, 0)
 
@@ -200,7 +196,7 @@ def build_memory_ledger(ledger: Ledger) -> MemoryLedger | None:
 
 
 class _FailedPools:
-    """Memory that failed captures left in private pools, sample by sample."""
+    """Memory that failed captures left in private pools."""
 
     def __init__(self, ledger: Ledger) -> None:
         used_pools = {graph.pool for graph in ledger.graphs if not graph.failure}
@@ -245,7 +241,7 @@ _DRIVER_BYTES: Final = 64 << 20
 
 
 def _compute_others_change(ledger: Ledger, moments: Sequence[MemoryMoment]) -> int | None:
-    """Compare the driver's list of processes with the used memory at the end of the start-up."""
+    """Compare the driver's list with the used memory at the end of the start-up."""
     ends = [moment.used for moment in moments if moment.kind is SampleKind.STARTUP_END]
     if ledger.process_used_bytes is None or ledger.used_before_bytes is None or not ends:
         return None
@@ -262,10 +258,9 @@ def _split_allocator(
     *,
     after_startup: bool,
 ) -> Counter[LedgerPart]:
-    """Split the reserved memory of ``sample`` with the owners of the last ``state``.
+    """Split the reserved memory of ``sample`` by the owners of the last ``state``.
 
-    ``workspaces`` is the size of the workspaces in the last state of the ledger. All of them exist
-    after the start-up.
+    ``workspaces`` is the size in the ledger's last state; all exist after the start-up.
     """
     parts: Counter[LedgerPart] = Counter({LedgerPart.POOLS: sample.pool_bytes})
     left = sample.reserved_bytes - sample.pool_bytes
@@ -362,7 +357,6 @@ class _OutsideParts:
         return LedgerPart.REMAINDER, "", False
 
     def _name_program(self, sample: MemorySample) -> str:
-        """Name the program's own code by its place."""
         if sample.time_ns <= self._first_capture:
             return TimePart.BEFORE_CAPTURES.value
         return TimePart.BETWEEN_CAPTURES.value
@@ -386,7 +380,8 @@ _NO_CAUSES: Final = frozenset({SpanKind.INTERPRETER, SpanKind.GC, SpanKind.RECOR
 
 def find_last_start(ledger: Ledger) -> int:
     """Return the end of the start-up or of the last first replay, whichever is later, in ns: until
-    then, kernels and libraries are used for the first time."""
+    then, kernels and libraries are first used.
+    """
     ends = [graph.first_replay_ns for graph in ledger.graphs if graph.first_replay_ns is not None]
     times = [sample.time_ns for sample in ledger.samples if sample.kind is SampleKind.STARTUP_END]
     if ledger.startup_end_ns is None:
@@ -405,8 +400,9 @@ _LIBRARIES: Final[Sequence[tuple[str, tuple[str, ...]]]] = (
 
 
 def name_library(operator: str) -> str:
-    """Return the library that an operator uses for the first time: ``aten.mm.default`` uses cuBLAS.
-    Others use kernels of PyTorch."""
+    """Return the library that an operator uses for the first time: ``aten.mm.default`` uses cuBLAS,
+    others kernels of PyTorch.
+    """
     name = operator.lower()
     for library, words in _LIBRARIES:
         if any(word in name for word in words):

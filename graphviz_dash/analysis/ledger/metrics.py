@@ -32,7 +32,6 @@ STARTUP_METRICS: Final = {
         ),
     )
 }
-"""Figures of a ledger by id."""
 
 
 def measure_startup(run: Run) -> dict[str, int]:

@@ -23,32 +23,26 @@ class LedgerProcess(Struct, frozen=True):
     """Process that a ledger belongs to."""
 
     pid: int
-    """Process id."""
     parent_pid: int
-    """Process id of the parent."""
     role: str | None
-    """Name of the process in the program. None if unknown."""
+    """Name in the program. None if unknown."""
     rank: int | None
-    """Rank. None for a single process."""
+    """None for a single process."""
     device: int | None
-    """Index of the device. None without a CUDA context."""
+    """None without a CUDA context."""
 
 
 class LedgerReport(Struct, frozen=True):
     """Ledger of one run."""
 
     run: str
-    """Name of the run."""
     process: LedgerProcess
-    """The process."""
     memory: MemoryLedger | None
-    """Device memory. None without a CUDA context."""
+    """None without a CUDA context."""
     startup: StartupLedger
-    """Start-up time."""
     graphs: tuple[GraphLedger, ...]
-    """Graphs in capture order."""
     savings: tuple[Saving, ...]
-    """Possible savings, largest first."""
+    """Largest first."""
 
     @property
     def largest_graphs(self) -> tuple[GraphLedger, ...]:
@@ -57,7 +51,7 @@ class LedgerReport(Struct, frozen=True):
 
     @property
     def key_moments(self) -> tuple[tuple[str, MemoryMoment], ...]:
-        """Moments to show side by side, with labels."""
+        """Moments to show side by side, labelled."""
         return () if self.memory is None else tuple(_select_moments(self.memory))
 
 

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 MIN_BYTES: Final = 1 << 20
-"""Smallest saving of memory that is listed."""
 MIN_NS: Final = 10_000_000
-"""Smallest saving of time that is listed."""
 
 LAZY_OUTSIDE_BYTES: Final = 790 << 20
 """Memory outside the allocator with lazy loading: context, kernels and libraries.
@@ -33,18 +31,17 @@ LAZY_OUTSIDE_BYTES: Final = 790 << 20
 Source: evaluation/reports/2026-11-26-ledger.md, 767 to 853 MiB in six programs on an H100."""
 
 EAGER_NS_PER_BYTE: Final = 5.1
-"""Time to load kernels eagerly, per byte of device memory that lazy loading saves, from the same
-report."""
+"""Time to load kernels eagerly per byte that lazy loading saves, from the same report."""
 
 SWITCH_NS_PER_NODE: Final = 1_190
-"""Update of an executable to another graph, per node, from the same report."""
+"""Update of an executable per node, from the same report."""
 
 _COLLECTION_GAP_NS: Final = 50_000_000
 """Maximum time between a collection and the capture that it prepares."""
 
 _MIB: Final = 1 << 20
 CHUNK: Final = 2 * _MIB
-"""Size of the driver's chunks for executables."""
+"""The driver's chunks for executables."""
 _SEGMENT: Final = 20 * _MIB
 """Size of the allocator's medium segments (kLargeBuffer)."""
 
@@ -64,7 +61,7 @@ class SavingAction(StrEnum):
 
 
 class SavingBasis(StrEnum):
-    """Source of a saving's size."""
+    """Source of the size."""
 
     MEASUREMENT = "measured"
     """The recording contains the bytes or the time that disappear."""
@@ -76,15 +73,12 @@ class Saving(Struct, frozen=True):
     """A possible saving."""
 
     action: SavingAction
-    """Change of the program."""
     bytes: int
-    """Saved device memory; negative if it needs more."""
+    """Negative if it needs more device memory."""
     ns: int
-    """Saved start-up time in ns."""
+    """Saved start-up time."""
     basis: SavingBasis
-    """Source of the size."""
     graphs: tuple[str, ...] = ()
-    """Affected graphs."""
     switch_ns: int | None = None
     """CPU time of each switch between graphs. None if there is none."""
 
@@ -92,7 +86,7 @@ class Saving(Struct, frozen=True):
 def find_savings(
     run: Run, memory: MemoryLedger | None, startup: StartupLedger, graphs: Sequence[GraphLedger]
 ) -> tuple[Saving, ...]:
-    """Find the possible savings of a run, largest share of memory or time first."""
+    """Find the possible savings, largest share of memory or time first."""
     ledger = run.ledger
     if ledger is None or memory is None:
         return ()
@@ -118,9 +112,9 @@ def find_savings(
 
 
 def sum_without(graphs: Sequence[GraphLedger], names: Iterable[str]) -> tuple[int, int]:
-    """Return the bytes and the ns that the captures of ``names`` added, with their warm-ups.
+    """Return the bytes and ns that the captures of ``names`` added, with their warm-ups.
 
-    The first graph is excluded: another one would load the same kernels in its place.
+    Without the first graph: another one would load the same kernels in its place.
     """
     selection = set(names)
     size = time = 0
@@ -170,10 +164,10 @@ def _find_pools(run: Run, ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iter
 
 
 def _predict_one_pool(run: Run, ledger: Ledger, graphs: Sequence[GraphLedger], size: int) -> int:
-    """Predict the size of one pool and stream for all graphs, the largest captured first.
+    """Predict one pool and stream for all graphs, the largest captured first.
 
     ``size`` is that of the largest graph alone. Each other graph keeps its outputs, and needs more
-    during its capture, in the same proportion as the largest one.
+    during its capture, in the same proportion.
     """
     workspace = find_workspace(ledger)
     outputs = _list_outputs(run, ledger, workspace)
@@ -194,8 +188,9 @@ def _predict_one_pool(run: Run, ledger: Ledger, graphs: Sequence[GraphLedger], s
 
 
 def _list_outputs(run: Run, ledger: Ledger, workspace: int) -> dict[str, int]:
-    """Return the bytes that each graph keeps after its capture. The first graph of each stream also
-    keeps the workspace, which is excluded."""
+    """Return the bytes that each graph keeps after its capture, without the workspace, which the
+    first graph of each stream keeps too.
+    """
     costs = {
         cost.graph: cost.exclusive_bytes or 0 for cost in (run.loop.graphs if run.loop else ())
     }
@@ -274,10 +269,9 @@ def _find_warm_up_streams(ledger: Ledger) -> Iterator[Saving]:
 
 
 def _find_order(run: Run, ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
-    """Outputs of earlier graphs lie in blocks that the largest graph of the pool could have used.
+    """Outputs of earlier graphs lie in blocks that the largest graph could have used.
 
-    If the largest graph is captured first, they lie in its memory instead. The allocator adds
-    segments of 20 MiB, so the saving is at least one.
+    If it is captured first, they lie in its memory. The saving is at least one 20 MiB segment.
     """
     if len(_list_streams(ledger)) > 1 or run.loop is None:
         return
@@ -341,7 +335,6 @@ def _find_shared(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
 
 
 def _find_collections(ledger: Ledger) -> Iterator[Saving]:
-    """Collections from the last one before the captures to the last capture; one remains."""
     captures = [span for span in ledger.spans if span.kind is SpanKind.CAPTURE]
     if not captures:
         return

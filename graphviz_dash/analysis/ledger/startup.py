@@ -69,33 +69,26 @@ _PARTS: Final = {
 
 
 class TimeSlice(Struct, frozen=True):
-    """A period of one thread with the same innermost activity."""
+    """A period of one thread with the same innermost activity. Times since the start of the
+    process.
+    """
 
     begin_ns: int
-    """Start in ns since the start of the process."""
     end_ns: int
-    """End in ns since the start of the process."""
     part: TimePart
-    """Part of the start-up time."""
     name: str
-    """Name of the activity. Empty for the program's own code."""
+    """Empty for the program's own code."""
     thread: int
-    """Number of the thread."""
 
 
 class IcicleBox(Struct, frozen=True):
-    """An activity on the icicle chart."""
+    """An activity on the icicle chart. Times since the start of the process."""
 
     begin_ns: int
-    """Start in ns since the start of the process."""
     end_ns: int
-    """End in ns since the start of the process."""
     part: TimePart
-    """Part of the start-up time."""
     name: str
-    """Name of the activity."""
     thread: int
-    """Number of the thread."""
     depth: int
     """Number of enclosing activities."""
 
@@ -104,17 +97,17 @@ class StartupLedger(Struct, frozen=True):
     """Start-up time of one process. Times in ns."""
 
     total_ns: int
-    """From the start of the process to the end of the first useful replay."""
+    """Until the first useful replay ended."""
     parts: Mapping[TimePart, int]
-    """Time of each part that is not 0; they add up to ``total_ns``."""
+    """Without parts of 0; they add up to ``total_ns``."""
     slices: tuple[TimeSlice, ...]
     """Activities of the wall clock, without gaps or overlaps."""
     boxes: tuple[IcicleBox, ...]
     """Activities of all threads."""
     is_complete: bool
-    """True if the start-up ended with a useful replay."""
+    """False without a useful replay."""
     recorder_ns: int
-    """Part of ``total_ns`` used by the ledger's samples, which are inside other parts."""
+    """Part of ``total_ns`` used by the ledger's samples."""
 
     @property
     def program_ns(self) -> int:
@@ -128,7 +121,7 @@ PROGRAM_PARTS: Final = (
     TimePart.BETWEEN_CAPTURES,
     TimePart.BEFORE_REPLAY,
 )
-"""Parts of the program's own code, by their place between the known activities."""
+"""The program's own code, by its place between known activities."""
 
 
 def build_startup_ledger(ledger: Ledger) -> StartupLedger:
@@ -250,11 +243,9 @@ class _Marks(Struct, frozen=True):
     """Moments that name the program's own code, in ns."""
 
     context: int
-    """The context exists."""
     first_capture: int
-    """The first capture begins."""
     last_capture: int
-    """The last capture before the end of the start-up ends."""
+    """End of the last capture during the start-up."""
 
 
 def _find_marks(ledger: Ledger, total: int) -> _Marks:
@@ -269,7 +260,6 @@ def _find_marks(ledger: Ledger, total: int) -> _Marks:
 
 
 def _fill_gaps(slices: Sequence[TimeSlice], total: int, marks: _Marks) -> Iterable[TimeSlice]:
-    """Yield the slices and, for the gaps between them, the program's own code."""
     edges = (
         (marks.context, TimePart.BEFORE_CONTEXT),
         (marks.first_capture, TimePart.BEFORE_CAPTURES),
