@@ -1,8 +1,4 @@
-"""Reasons why a pass, a table or a metric of a run is missing.
-
-The reason comes from the failed pass, from the manifest's entry for the fact, or from the pass
-that provides the fact.
-"""
+"""Reasons why a pass, a table or a metric of a run is missing."""
 
 from __future__ import annotations
 
@@ -15,7 +11,6 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 PASS_FACTS: Final = {which: Fact(f"{which.value} pass") for which in Pass}
-"""The fact that represents each pass."""
 
 _FACT_PASSES: Final = {fact: which for which, fact in PASS_FACTS.items()}
 
@@ -52,7 +47,7 @@ NO_GPU_WORK: Final = Missing(Fact.GPU_WORK, "nothing ran on the GPU in the trace
 def explain_missing(run: Run, fact: Fact, subject: str = "") -> Missing:
     """Explain why ``run`` lacks ``fact``, which must be missing.
 
-    ``subject`` names the graph, node or observer that the fact describes, if any.
+    ``subject``: graph, node or observer that the fact describes, if any.
     """
     return Missing(fact, _find_reason(run, fact, subject))
 
@@ -88,7 +83,6 @@ def _find_reason(run: Run, fact: Fact, subject: str) -> str:
 
 
 def _describe_failure(run: Run, fact: Fact) -> str | None:
-    """Describe the failure of the pass ``fact``; None if it is no pass or did not fail."""
     required_pass = _FACT_PASSES.get(fact)
     errors = (failure.error for failure in run.manifest.failures if failure.stage is required_pass)
     error = next(errors, None)

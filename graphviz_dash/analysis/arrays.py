@@ -28,8 +28,7 @@ def get_column(table: pl.DataFrame, name: str) -> Ints:
 
 
 def get_threads(table: pl.DataFrame) -> Ints:
-    """Return a number of each row's thread, shape (rows,), with different numbers for threads of
-    the same id in different processes, such as a data loader's."""
+    """Return a number of each row's thread, shape (rows,), that differs between processes."""
     return combine_threads(get_column(table, "pid"), get_column(table, "tid"))
 
 

@@ -1,4 +1,4 @@
-"""Interpretation of a doctor report: the outcome, ordered findings and the result of each rule.
+"""Interpretation of a doctor report.
 
 The command line, its JSON and the Doctor page share the result of :func:`diagnose`.
 """
@@ -60,10 +60,9 @@ class UncheckedRules(Struct, frozen=True):
 
 
 class FindingGroup(Struct, frozen=True):
-    """Findings of one rule within one line of the program, such as a call of a library."""
+    """Findings of one rule within one line, such as a call of a library; at least one."""
 
     findings: tuple[Finding, ...]
-    """At least one finding."""
 
     @property
     def first(self) -> Finding:
@@ -77,14 +76,13 @@ class Diagnosis(Struct, frozen=True):
     report: DoctorReport
     outcome: CaptureOutcome
     findings: tuple[Finding, ...]
-    """The first illegal finding, other illegal findings in step order, then silent and costly
-    ones."""
+    """The first illegal finding, other illegal ones in step order, then silent and costly ones."""
     rules: tuple[RuleOutcome, ...]
-    """Broken rules, then passed, then unchecked; each group in registry order."""
+    """Broken, passed, then unchecked rules; each group in registry order."""
 
     @property
     def groups(self) -> tuple[FindingGroup, ...]:
-        """Findings by rule and line of the program, in their order."""
+        """Findings by rule and line."""
         by_line: dict[tuple[RuleId, Severity, str], list[Finding]] = {}
         for number, finding in enumerate(self.findings):
             line = finding.program_line
@@ -94,7 +92,7 @@ class Diagnosis(Struct, frozen=True):
 
     @property
     def illegal_groups(self) -> tuple[FindingGroup, ...]:
-        """Groups of findings that make a capture fail."""
+        """Groups that make a capture fail."""
         return tuple(group for group in self.groups if group.first.severity is Severity.ILLEGAL)
 
     @property
@@ -115,12 +113,12 @@ class Diagnosis(Struct, frozen=True):
 
     @property
     def silent_groups(self) -> tuple[FindingGroup, ...]:
-        """Groups of findings that a capture does not detect."""
+        """Groups that a capture does not detect."""
         return tuple(group for group in self.groups if group.first.severity is Severity.SILENT)
 
     @property
     def costly_groups(self) -> tuple[FindingGroup, ...]:
-        """Groups of findings that lose memory."""
+        """Groups that lose memory."""
         return tuple(group for group in self.groups if group.first.severity is Severity.COSTLY)
 
 
@@ -152,7 +150,7 @@ def _determine_outcome(report: DoctorReport) -> CaptureOutcome:
 
 
 def _has_large_difference(report: DoctorReport) -> bool:
-    """Return whether a tensor differs after a replay far more than between two eager steps."""
+    """Return whether a tensor differs after a replay far more than between eager steps."""
     return any(
         check.differing_elements
         and (

@@ -23,7 +23,7 @@ def format_failure(name: str, failure: Failure) -> str:
 
 
 def format_cause(failure: Failure) -> str:
-    """Format the error and the first line of its message; our own errors show only the message."""
+    """Format the error and its first line; our own errors show only the message."""
     first = failure.message.strip().splitlines()[0] if failure.message.strip() else ""
     if not first:
         return failure.error
