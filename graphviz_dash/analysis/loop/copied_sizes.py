@@ -2,8 +2,8 @@
 
 The trace shows the bytes of a copy but not its row width. The width is the unique number that
 divides all copies at one position and maps every step to its replayed graph. The size stays unknown
-if no width or several widths fit, with fewer than FEWEST_SIZES sizes, or if every copy has the
-padded size.
+without exactly one such width, with fewer than MIN_SIZES sizes, or if every copy has the padded
+size.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 MIN_SIZES: Final = 3
-"""Minimum number of padded sizes among the traced steps for inferring real sizes."""
+"""Padded sizes among the traced steps that are needed for inferring real sizes."""
 
 _UNKNOWN: Final = -1
 _MAX_COPIES: Final = 32
-"""Number of copies examined before a replay."""
+"""Copies examined before a replay."""
 _INPUT_COPIES: Final = ("Memcpy DtoD", "Memcpy HtoD")
 """Copies that may fill an input."""
 
@@ -44,7 +44,7 @@ def can_infer_sizes(loop: ProgramLoop | None) -> bool:
 
 
 def infer_copied_sizes(loop: ProgramLoop, trace: Trace) -> dict[int, int]:
-    """Infer unknown real sizes of steps in the traced window, by row in ``loop.steps``."""
+    """Infer unknown real sizes in the traced window, by row in ``loop.steps``."""
     by_family: dict[int, dict[int, Ints]] = {}
     for row, copied_bytes in _collect_copies(loop, trace).items():
         family = loop.steps.family[row]
@@ -71,12 +71,12 @@ def infer_copied_sizes(loop: ProgramLoop, trace: Trace) -> dict[int, int]:
 
 
 def _get_copy_at(copies: dict[int, Ints], position: int) -> Ints:
-    """Return the bytes of the copy at ``position``, counted backwards from the replay, per step."""
+    """Return the bytes of the copy at ``position`` before the replay, per step."""
     return np.array([copied_bytes[-position] for copied_bytes in copies.values()], dtype=np.int64)
 
 
 def _find_next_smaller(loop: ProgramLoop, number: int, row: int) -> int:
-    """Find the next smaller captured size for the step; 0 if there is none."""
+    """Find the next smaller captured size; 0 if there is none."""
     family, member = loop.families[number], loop.steps.member[row]
     member_key = _split_key(family, member)
     if member_key is None:
@@ -161,7 +161,7 @@ def _collect_copies(loop: ProgramLoop, trace: Trace) -> dict[int, Ints]:
 
 
 def _collect_calls(trace: Trace) -> tuple[Ints, Ints, Ints]:
-    """Collect calls that copy or launch graphs, ordered by thread and time.
+    """Collect calls that copy or launch graphs, by thread and time.
 
     Returns runtime rows, a mask of graph launches, and input copy bytes.
     """

@@ -36,14 +36,14 @@ from graphviz_dash.model.recording import RecordedGraph, find_released_graphs
 from graphviz_dash.model.run import Run
 
 _MIN_SAMPLES: Final = 3
-"""Minimum number of GPU times for a reliable median."""
+"""For a reliable median of GPU times."""
 _MIN_STEPS: Final = 32
-"""Minimum number of step intervals for a reliable median; they vary with host work."""
+"""For a reliable median of step intervals, which vary with host work."""
 
 _MIN_MEASURED_BYTES: Final = 32 * 2**20
-"""Minimum total size for using the program's own measurement; the driver allocates 2 MiB chunks."""
+"""Minimum total size for the program's own measurement; the driver allocates 2 MiB chunks."""
 _MAX_NODE_BYTES: Final = 16_384
-"""Largest plausible measurement per node. Above it, another process used the GPU's memory."""
+"""Largest plausible bytes per node. Above it, another process used the GPU's memory."""
 
 
 class NodeBytes(Struct, frozen=True):
@@ -52,10 +52,8 @@ class NodeBytes(Struct, frozen=True):
     bytes: float
     """Bytes per node."""
     graphs: int
-    """Number of graphs behind the estimate.
-
-    0 means that the built-in default is used because the program's own graphs are too small to
-    measure.
+    """Number of graphs behind the estimate. 0 means the built-in default, because the program's own
+    graphs are too small to measure.
     """
 
 
@@ -63,37 +61,35 @@ class MemberReport(Struct, frozen=True):
     """A member of a graph family: the graphs for one key."""
 
     index: int
-    """Index among the members of the family."""
     member: FamilyMember
-    """Key and graphs."""
     size: int | None
     """Padded number of the key; None if unknown."""
     other_axes: tuple[int, ...]
     """Other numbers of the key."""
     steps: int
-    """Number of steps served, recorded or only counted."""
+    """Steps served, recorded or only counted."""
     gpu: Summary | None
-    """GPU time of a replay of all its graphs, in ns; None without samples."""
+    """GPU time of replaying all its graphs, in ns; None without samples."""
     gpu_ns: Floats
     """Samples, shape (samples,)."""
     launch: Summary | None
     """CPU time of the replay calls, in ns; None if not recorded."""
     period: Summary | None
-    """Interval from step start to the next step start, in ns; None without steps."""
+    """Interval to the next step start, in ns; None without steps."""
     nodes: int | None
-    """Nodes of its graphs; None if a graph could not be read."""
+    """None if a graph could not be read."""
     capture_ns: int
-    """Capture time including instantiation, in ns."""
+    """Includes instantiation."""
     first_launch_ns: int | None
-    """Time of the first replay calls; None if a graph was never replayed."""
+    """Time of the first replay calls, in ns; None if a graph was never replayed."""
     exclusive_bytes: int | None
-    """Bytes of the pool used exclusively; None if not recorded."""
+    """Bytes of the pool that only this member uses; None if not recorded."""
     pool_growth_bytes: int | None
-    """Bytes by which the captures grew the pool; None if not recorded."""
+    """Bytes that the captures added to the pool; None if not recorded."""
     executable_bytes: int | None
-    """Estimated device memory of executables outside the allocator; None if nodes are unknown."""
+    """Estimated memory of executables outside the allocator; None if nodes are unknown."""
     is_eviction: bool = False
-    """True if the program released its graphs before its end and kept others."""
+    """True if the program released its graphs before its end but kept others."""
 
     @property
     def startup_ns(self) -> int:
@@ -112,18 +108,14 @@ class SizeLoss(Struct, frozen=True):
     """Time lost by the requests of one real size."""
 
     size: int
-    """Real size."""
     requests: int
-    """Number of steps that requested it."""
+    """Steps that requested it."""
     fallbacks: int
-    """Number of these steps that ran without a graph."""
+    """Those that ran without a graph."""
     padding_ns: float
-    """Padding cost: GPU time of the other steps beyond a graph of exactly that size, in ns."""
+    """GPU time of the other steps beyond a graph of exactly that size, in ns."""
     fallback_ns: float | None
-    """Fallback cost: time of steps without a graph beyond a graph of that size, in ns.
-
-    None if unknown.
-    """
+    """Time of steps without a graph beyond a graph of that size, in ns; None if unknown."""
 
 
 def sum_fallback_ns(losses: Iterable[SizeLoss]) -> float | None:
@@ -136,29 +128,27 @@ class FamilyReport(Struct, frozen=True):
     """One family and the steps that it served."""
 
     index: int
-    """Index among the families of the program."""
     family: GraphFamily
-    """Name and capture location."""
     members: tuple[MemberReport, ...]
-    """Members by size; members of unknown size last, in capture order."""
+    """By size; members of unknown size last, in capture order."""
     replays: int
-    """Number of steps that replayed its graphs."""
+    """Steps that replayed its graphs."""
     fallbacks: int
-    """Number of steps that ran eagerly because no graph fit."""
+    """Steps that ran eagerly because no graph fit."""
     captures: int
-    """Number of steps that captured a graph."""
+    """Steps that captured a graph."""
     step_ns: float | None
     """Median time from one step to the next, minus the replay, in ns; None without samples."""
     samples: tuple[ReplaySamples, ...]
     """Times of members with a known size; empty if no replay was timed."""
     real_sizes: tuple[tuple[SizeSource, int], ...]
-    """Number of replays and fallbacks with a known real size, by source, most reliable first."""
+    """Replays and fallbacks with a known real size, by source, most reliable first."""
     losses: tuple[SizeLoss, ...] | Missing
-    """Losses by real size, ascending, or why padding is unknown."""
+    """By real size, ascending, or why padding is unknown."""
     padding: PaddingCost | Missing
-    """Padding cost over all steps of known size; missing with ``losses``."""
+    """Over all steps of known size; missing with ``losses``."""
     node_bytes: NodeBytes
-    """Memory estimate for executables of all families of the program."""
+    """Estimate for all families of the program."""
 
     @property
     def fallback_ns(self) -> float | None:
@@ -169,7 +159,7 @@ class FamilyReport(Struct, frozen=True):
 
     @property
     def key_count(self) -> int:
-        """Number of distinct keys; members with an unknown key count individually."""
+        """Number of distinct keys; each unknown key counts."""
         keys = [member.member.key for member in self.members if member.member.key]
         return len(set(keys)) + len(self.members) - len(keys)
 
@@ -191,7 +181,7 @@ class FamilyReport(Struct, frozen=True):
 
     @property
     def graphs(self) -> tuple[str, ...]:
-        """Ids of its graphs without duplicates."""
+        """Distinct ids of its graphs."""
         return tuple(dict.fromkeys(g for member in self.members for g in member.member.graphs))
 
 
@@ -199,21 +189,18 @@ class LoopReport(Struct, frozen=True):
     """Loop of one recorded program."""
 
     run: str
-    """Name of the run."""
     families: tuple[FamilyReport, ...]
-    """Families, most steps first."""
+    """Most steps first."""
     columns: LoopColumns
-    """All steps."""
     steps_seen: int
-    """Total number of steps; may exceed the number of recorded rows."""
+    """May exceed the number of recorded rows."""
     steps_without_family: int
-    """Number of steps without a family."""
     engine: str | None
-    """Engine whose state was recorded."""
+    """Engine whose state was recorded, if any."""
     engine_capture_bytes: int | None
-    """Memory of the captures as measured by the engine, in bytes. None if unknown."""
+    """Memory of the captures as measured by the engine. None if unknown."""
     modes: tuple[StepMode, ...]
-    """Steps by phase and mode."""
+    """By phase and mode."""
 
 
 def has_many_graphs(loop: ProgramLoop | None) -> bool:
@@ -225,7 +212,7 @@ def has_many_graphs(loop: ProgramLoop | None) -> bool:
 
 
 def has_only_recorded_graphs(run: Run) -> bool:
-    """Check whether an older bundle format recorded several graphs of ``run`` without its loop."""
+    """Check whether an older bundle format recorded several graphs but no loop."""
     return run.loop is None and run.recording is not None and len(run.recording.graphs) > 1
 
 
@@ -376,7 +363,7 @@ def _build_member(
 
 
 def _count_steps(member: FamilyMember, rows: int, graphs: _GraphFacts) -> int:
-    """Count the steps of a member. Replays count if some steps were not recorded."""
+    """Count the steps of a member: its replays, if some steps were not recorded."""
     first = member.graphs[0]
     if not graphs.has_counted_steps or graphs.uses[first] != 1 or first not in graphs.recorded:
         return rows
@@ -473,7 +460,7 @@ def _compute_losses(
 ) -> tuple[SizeLoss, ...] | Missing:
     """Compute the padding and fallback cost of each real size.
 
-    Uses the medians of sampled replays with linear interpolation between sizes.
+    Uses medians of sampled replays, interpolated between sizes.
     """
     rows = rows[(columns.real[rows] > 0) & (columns.kind[rows] != CAPTURE)]
     if not len(rows):

@@ -8,10 +8,7 @@ from graphviz_dash.model.loop import FamilyMember, GraphFamily, KeyMethod, Progr
 
 
 def format_key(family: GraphFamily, member: FamilyMember) -> str:
-    """Format the key of a member: ``batch 64``, ``tokens 32, kv 1,024``.
-
-    Falls back to its graphs if the key is unknown.
-    """
+    """Format the key of a member: ``batch 64``, ``tokens 32, kv 1,024``; its graphs if unknown."""
     if member.key is None:
         first, *others = dict.fromkeys(member.graphs)
         return f"{first} and {len(others)} more" if others else first
@@ -25,7 +22,7 @@ def format_numbers(axes: Sequence[str], key: Sequence[int]) -> str:
 
 
 def list_graph_names(loop: ProgramLoop | None) -> Mapping[str, str]:
-    """Name the graphs of families with several graphs, by id: ``forward, segment 3 of 32``.
+    """Name the graphs of families with several graphs: ``forward, segment 3 of 32``.
 
     A graph of several members has the name of the first.
     """

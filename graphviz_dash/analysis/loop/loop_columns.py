@@ -14,11 +14,9 @@ from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.model.loop import Phase, ProgramLoop, SizeMethod, StepKind
 
 NONE: Final = -1
-"""Marks an unknown value in a column."""
 
 KINDS: Final = tuple(StepKind)
 REPLAY_KINDS: Final = (KINDS.index(StepKind.REPLAY), KINDS.index(StepKind.SEGMENTS))
-"""Codes of the kinds that replay graphs."""
 _REPLAY: Final = KINDS.index(StepKind.REPLAY)
 FALLBACK: Final = KINDS.index(StepKind.FALLBACK)
 CAPTURE: Final = KINDS.index(StepKind.CAPTURE)
@@ -31,7 +29,7 @@ class SizeSource(StrEnum):
     """Source of a step's real size, most reliable first."""
 
     LABEL = "label"
-    """Program label: ``collectors.label``."""
+    """``collectors.label`` in the program."""
     ENGINE = "engine"
     """Public state of an engine."""
     SHAPES = "shapes"
@@ -49,29 +47,24 @@ class LoopColumns(Struct, frozen=True):
     kind: Ints
     """Index in ``KINDS``."""
     phase: Ints
-    """Index in ``PHASES``."""
     family: Ints
-    """Index of the family."""
     member: Ints
-    """Index of the member."""
     real: Ints
     """Requested size."""
     size_source: Ints
-    """Index of the size's source in ``SIZE_SOURCES``."""
+    """Index in ``SIZE_SOURCES``."""
     padded: Ints
     """Computed size, including padding."""
     requests: Ints
-    """Number of requests."""
     begin_ns: Ints
-    """Start time in ns."""
     end_ns: Ints
-    """Return of the last call, in ns."""
+    """Return of the last call."""
     gpu_ns: Ints
-    """GPU time of the replays in ns, if sampled."""
+    """GPU time of the replays, if sampled."""
     launch_ns: Ints
-    """CPU time of the replay calls, in ns."""
+    """CPU time of the replay calls."""
     period_ns: Ints
-    """Interval to the start of the thread's next step, in ns; ``NONE`` for the last step."""
+    """To the start of the thread's next step; ``NONE`` for the last step."""
 
     @property
     def is_replay(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -81,7 +74,7 @@ class LoopColumns(Struct, frozen=True):
     def select_settled(self, rows: Ints) -> Ints:
         """Select the rows of one family with steady-state intervals, if there are any.
 
-        Excludes the first step of each shape, in which libraries initialize (30 ms for cuDNN
+        Excludes the first step of each shape, which initializes libraries (30 ms for cuDNN
         attention).
         """
         timed_rows: Ints = rows[self.period_ns[rows] != NONE]
@@ -97,7 +90,7 @@ class LoopColumns(Struct, frozen=True):
 def build_loop_columns(
     loop: ProgramLoop, copied: Mapping[int, int] = MappingProxyType({})
 ) -> LoopColumns:
-    """Build the columns of the steps of ``loop``, without times that a profiler may have affected.
+    """Build the columns, without times that a profiler may have affected.
 
     ``copied`` maps rows to real sizes from input copies.
     """
@@ -190,8 +183,7 @@ def _encode_kinds(values: Sequence[StepKind]) -> Ints:
 
 
 def _compute_periods(begin: Ints, thread: Ints, clean: Ints) -> Ints:
-    """Compute the interval to the next clean step of the thread; starting a profiler costs
-    seconds."""
+    """Compute the interval to the thread's next clean step; starting a profiler costs seconds."""
     order = np.lexsort((begin, thread))
     periods = np.full(len(begin), NONE, dtype=np.int64)
     if len(order) > 1:

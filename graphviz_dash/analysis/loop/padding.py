@@ -1,4 +1,4 @@
-"""Padding cost of a family: replay time beyond graphs of the requested sizes, with its interval."""
+"""Padding cost of a family: replay time beyond graphs of the requested sizes."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class PaddingCost(Struct, frozen=True):
     """Padding cost of some steps."""
 
     step_ns: float
-    """Mean GPU time of a step beyond a graph of its exact size, in ns; negative for a gain."""
+    """Mean GPU time beyond a graph of the exact size, in ns; negative for a gain."""
     steps: int
-    """Number of steps of known size, including fallbacks; at least one."""
+    """Steps of known size, including fallbacks; at least one."""
     spread: Spread
     """95% interval of ``step_ns``."""
 
@@ -61,7 +61,7 @@ class PaddingCost(Struct, frozen=True):
 def compute_padding_cost(
     samples: Sequence[ReplaySamples], real: Ints, padded: Ints, steps: int
 ) -> PaddingCost:
-    """Compute the padding cost of ``steps`` steps from ``samples`` of replays.
+    """Compute the padding cost of ``steps`` steps from ``samples``.
 
     ``real`` and ``padded`` are the sizes of the steps with graphs, both (replays,).
     """

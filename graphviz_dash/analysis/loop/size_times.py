@@ -1,4 +1,4 @@
-"""Replay time by size, from the samples of a family's graphs."""
+"""Replay time by size."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ReplaySamples(Struct, frozen=True):
     replay_ns: Floats
     """GPU times in ns, shape (samples,); at least one."""
     steps: int
-    """Number of steps that replayed it, sampled or not."""
+    """Steps that replayed it, sampled or not."""
 
 
 def compute_median(values: Floats) -> float:
@@ -33,8 +33,7 @@ def fit_size_times(samples: Sequence[ReplaySamples], times: Floats) -> tuple[Int
     """Fit times by size from the ``times`` of the members, shape (members, ...).
 
     Returns the sizes and their times, shape (sizes, ...). If keys have other numbers, a member's
-    time is a size term plus a term for these numbers, fitted by least squares and averaged over all
-    steps.
+    time is a size term plus a term for them, fitted by least squares and averaged over all steps.
     """
     sizes: Ints = np.unique(np.array([member.size for member in samples], dtype=np.int64))
     other_keys = sorted({member.other_axes for member in samples})
@@ -52,9 +51,9 @@ def fit_size_times(samples: Sequence[ReplaySamples], times: Floats) -> tuple[Int
 
 
 def interpolate_times(sizes: Ints, measured_sizes: Ints, times: Floats) -> Floats:
-    """Interpolate ``times`` (..., seen) of the sizes ``seen`` at ``sizes``, shape (..., sizes).
+    """Interpolate ``times`` (..., measured) at ``sizes``, shape (..., sizes).
 
-    Constant below the smallest, extrapolated above the largest, without a decrease.
+    Constant below the smallest measured size, extrapolated above the largest, without a decrease.
     """
     if len(measured_sizes) == 1:
         return np.repeat(times, len(sizes), axis=-1)
@@ -71,7 +70,7 @@ def interpolate_times(sizes: Ints, measured_sizes: Ints, times: Floats) -> Float
 
 
 def interpolate(sizes: Ints, measured_sizes: Ints, values: Floats) -> Floats:
-    """Interpolate ``values`` of the sizes ``seen``, constant beyond them; infinite if empty.
+    """Interpolate ``values``, constant beyond the measured sizes; infinite if empty.
 
     Shape (sizes,).
     """

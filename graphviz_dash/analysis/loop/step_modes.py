@@ -1,4 +1,4 @@
-"""Steps of a program by phase and execution mode, with their share of the time."""
+"""Steps of a program by phase and execution mode."""
 
 from __future__ import annotations
 
@@ -27,27 +27,24 @@ class StepMode(Struct, frozen=True):
     """Steps of one phase that ran in the same way."""
 
     phase: Phase | None
-    """Phase; None if unknown."""
     kind: StepKind
-    """Execution: one graph, several segments, or none."""
+    """One graph, several segments, or none."""
     family: int | None
-    """Index of the family whose graphs ran, or, for steps without a graph, would have to fit. None
-    if the program has no such graphs."""
+    """Family whose graphs ran or, without a graph, would have to fit. None if there is none."""
     steps: int
-    """Number of steps."""
     sizes: tuple[int, int] | None
     """Smallest and largest real size; None if unknown."""
     steps_above: int
-    """Number of steps without a graph that exceed the family's largest graph."""
+    """Steps without a graph that exceed the family's largest graph."""
     sizes_above: tuple[int, int] | None
-    """Their smallest and largest real size; None without any."""
+    """Smallest and largest real size of these; None without any."""
     requests: tuple[int, int] | None
     """Smallest and largest number of requests; None if unknown."""
     step_time: Summary | None
-    """Median interval to the next step and its quartiles, in ns; None if none was recorded."""
+    """Median interval to the next step and its quartiles, in ns; None if not recorded."""
     time_share: float | None
-    """Share of the time of all steps, 0 to 1: median intervals to the next step, by size. None if
-    no interval was recorded."""
+    """Share of the time of all steps, 0 to 1, by median intervals per size. None if not recorded.
+    """
 
 
 def summarize_modes(columns: LoopColumns, families: Sequence[GraphFamily]) -> tuple[StepMode, ...]:
@@ -108,7 +105,7 @@ def _find_range(values: Ints) -> tuple[int, int] | None:
 def _estimate_times(columns: LoopColumns, rows: Ints) -> Floats:
     """Estimate the time of each step: the median interval to the next step among similar ones.
 
-    Single intervals include the time in which a server waits for requests.
+    Single intervals include waits for requests.
     """
     bucket = np.ceil(4 * np.log2(np.maximum(columns.real[rows], 1))).astype(np.int64)
     keys = (columns.kind, columns.family, columns.phase, columns.member)
