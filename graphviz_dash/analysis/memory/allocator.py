@@ -1,4 +1,4 @@
-"""Allocator statistics of a run: pools, allocated and free memory.
+"""Allocator statistics of a run.
 
 These are the only memory data of recorded programs and imported snapshots.
 """
@@ -14,24 +14,23 @@ from graphviz_dash.model.run import Run
 
 
 class AllocatorState(Struct, frozen=True):
-    """State of one run's allocator at its end or at the time of a snapshot, in bytes."""
+    """State of an allocator at the end of the run or at its snapshot, in bytes."""
 
     run: str
-    """Name of the run."""
     default_allocated: int
-    """Live allocations of the default pool."""
+    """Live allocations."""
     default_free: int
-    """Free memory reserved by the default pool."""
+    """Reserved but free."""
     pools_allocated: int
-    """Live allocations of the private graph pools."""
+    """Live allocations of private graph pools."""
     pools_free: int
-    """Free memory reserved by private pools: reused by graph replays, or lost to rounding."""
+    """Reserved by private pools but free: reused by replays, or lost to rounding."""
     pools: int
-    """Number of private pools."""
+    """Private pools."""
     peak_allocated: int | None
     """Peak of live allocations; None if the source has no history."""
     graphs: int
-    """Number of graphs launched directly."""
+    """Graphs launched directly."""
     is_snapshot: bool = False
     """True if imported from a snapshot."""
 
@@ -50,15 +49,12 @@ class CapturedPools(Struct, frozen=True):
     """Growth of the private pools of a recorded program by the captures of graphs that it kept."""
 
     growth_bytes: int
-    """Growth in bytes."""
     graphs: int
-    """Number of these graphs."""
     pools: int
-    """Number of their pools."""
 
 
 def sum_captured_pools(run: Run) -> CapturedPools | None:
-    """Sum the growth of pools by captures. None if it was not recorded."""
+    """Sum the growth of pools by captures; None if it was not recorded."""
     if run.loop is None or run.recording is None:
         return None
     evictions = find_released_graphs(run.recording)

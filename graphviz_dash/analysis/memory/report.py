@@ -1,7 +1,6 @@
 """Memory breakdown of a run, and memory cost of CUDA graphs relative to the baseline.
 
-Shows the moment of an iteration with the largest allocation of the default pool. Parts add up to
-the process's device memory.
+Shows the moment of an iteration with the largest allocation of the default pool.
 """
 
 from __future__ import annotations
@@ -48,15 +47,13 @@ class SegmentSpan(Struct, frozen=True):
     """Bytes of one segment with the same graphs and the same owner."""
 
     segment: int
-    """Index of the segment."""
     begin: int
-    """Offset of the first byte in the segment."""
+    """First byte in the segment."""
     end: int
-    """Offset after the last byte."""
+    """Byte after the last one."""
     graphs: tuple[str, ...]
-    """Graphs that use it."""
     owner: Owner | None
-    """Owner of a live allocation; None if there is none."""
+    """None without a live allocation."""
 
     @property
     def bytes(self) -> int:
@@ -79,46 +76,40 @@ class GraphFootprint(Struct, frozen=True):
     """Pool usage of one graph, in bytes."""
 
     graph: str
-    """Id of the graph."""
     pool: PoolId | None
-    """Id of its pool; None for a graph without one."""
+    """None for a graph without a pool."""
     footprint: int
-    """Total usage: ``exclusive`` plus ``shared``."""
+    """``exclusive`` plus ``shared``."""
     exclusive: int
     """Memory that no other graph uses."""
     shared: int
     """Memory that other graphs use too."""
     live_after_capture: int
-    """Live memory at the end of the capture."""
+    """At the end of the capture."""
     peak: int
-    """Peak of live memory during the capture."""
+    """During the capture."""
     allocations: int
-    """Number of allocations of the capture."""
     instantiate_device: int | None
-    """Device memory used by its instantiation; None if not measured."""
+    """Device memory used by instantiation; None if not measured."""
 
 
 class PoolBreakdown(Struct):
-    """One private pool, in bytes; everything after ``graphs`` adds up to ``reserved``."""
+    """One private pool, in bytes; the fields after ``graphs`` add up to ``reserved``."""
 
     id: PoolId
-    """Id of the pool."""
     segments: int = 0
-    """Number of segments."""
     reserved: int = 0
-    """Total size of the segments."""
+    """Size of the segments."""
     graphs: set[str] = field(default_factory=set)
-    """Graphs that use it."""
     exclusive: int = 0
     """Used by one graph."""
     shared: int = 0
     """Used by several graphs."""
     unused: int = 0
-    """Used by none."""
     workspaces: int = 0
     """Live allocations without a tensor."""
     owned: dict[Owner, int] = field(default_factory=lambda: defaultdict(int))
-    """Live weights, gradients, optimizer state and buffers in the pool, by owner."""
+    """Live weights, gradients, optimizer state and buffers."""
 
 
 def iter_segment_spans(memory_pass: MemoryPass) -> Iterator[SegmentSpan]:
@@ -164,17 +155,16 @@ class PoolMap(Struct, frozen=True):
     """A pool with its segments concatenated."""
 
     id: PoolId
-    """Id of the pool."""
     size: int
     """Sum of the segments, in bytes."""
     starts: tuple[int, ...]
     """Start of each segment, in bytes."""
     rows: tuple[PoolMapRow, ...]
-    """Usage of each graph, in capture order."""
+    """In capture order."""
 
 
 def build_pool_map(memory_pass: MemoryPass, pool: PoolId) -> PoolMap:
-    """Map the bytes of ``pool`` to the graphs that use them, in capture order."""
+    """Map the bytes of ``pool`` to the graphs that use them."""
     starts: dict[int, int] = {}
     size = 0
     for number, segment in enumerate(memory_pass.segments):
@@ -275,7 +265,7 @@ ACTIVATION_PARTS: Final = (
 
 
 class _MemoryParts:
-    """Device memory or a memory difference in parts; covers all processes unless ``alone``."""
+    """Parts of device memory or of a difference; of all processes unless ``is_process_only``."""
 
     parts: Mapping[MemoryPart, int]
     is_process_only: bool
@@ -287,12 +277,12 @@ class _MemoryParts:
 
     @property
     def reserved(self) -> int:
-        """Memory reserved by the allocator while the run iterates."""
+        """Memory that the allocator reserves while the run iterates."""
         return self.total - self.parts[MemoryPart.OUTSIDE]
 
     @property
     def process_bytes(self) -> int:
-        """Memory known to belong to this process: ``total`` if ``alone``, else ``reserved``."""
+        """Memory known to belong to this process."""
         return self.total if self.is_process_only else self.reserved
 
 
@@ -300,22 +290,17 @@ class MemoryReport(Struct, _MemoryParts, frozen=True):
     """Memory of one run, in bytes."""
 
     run: str
-    """Name of the run."""
     mode: ExecutionMode
-    """Execution mode."""
     parts: Mapping[MemoryPart, int]
-    """Size of every MemoryPart; they add up to ``total``."""
+    """Every MemoryPart; they add up to ``total``."""
     pools: tuple[PoolBreakdown, ...]
-    """Private pools, by id."""
     graphs: tuple[GraphFootprint, ...]
-    """Pool usage of each graph, in capture order."""
+    """In capture order."""
     stages: tuple[MemoryStage, ...]
-    """Stages of the memory pass."""
+    """In order."""
     method: str
-    """Measurement method of the pass."""
     is_process_only: bool
-    """True if the driver reports the memory of this process; otherwise ``total`` covers all
-    processes."""
+    """True if the driver reports this process; otherwise ``total`` covers all."""
 
     def get_stage(self, stage: Stage) -> MemoryStage:
         """Return one stage of the pass."""
@@ -323,25 +308,20 @@ class MemoryReport(Struct, _MemoryParts, frozen=True):
 
 
 class MemoryDifference(Struct, _MemoryParts, frozen=True):
-    """Memory difference of a run from its baseline, in bytes; negative for less memory."""
+    """Difference of a run from its baseline, in bytes; negative for less memory."""
 
     run: str
-    """Name of the run."""
     baseline: str
-    """Name of the baseline."""
     parts: Mapping[MemoryPart, int]
-    """Difference of every MemoryPart; they add up to ``total``."""
+    """Every MemoryPart; they add up to ``total``."""
     activation_overhead: float | Missing
-    """Activation overhead as a fraction.
-
-    Missing if the baseline has almost no activations, and in mode compile.
-    """
+    """As a fraction. Missing if the baseline has almost no activations, and in mode compile."""
     is_process_only: bool
-    """True if the memory of the own process is known for both runs."""
+    """True if known for both runs."""
 
 
 def build_memory_report(run: Run) -> MemoryReport | Missing:
-    """Build the memory report of ``run``, or explain why it is unavailable."""
+    """Build the memory report of ``run``, or explain why there is none."""
     memory_pass = run.memory_pass
     if memory_pass is None:
         return explain_missing(run, Fact.MEMORY_PASS)
@@ -387,7 +367,7 @@ def _compute_parts(
 
 
 def compare_reports(report: MemoryReport, base: MemoryReport) -> MemoryDifference:
-    """Compare ``report`` with ``base``; covers all processes if only one of them knows its own."""
+    """Compare ``report`` with ``base``; covers all processes unless both know their own."""
     parts = {part: report.parts[part] - base.parts[part] for part in MemoryPart}
     if report.is_process_only != base.is_process_only:
         final_stage, base_stage = report.stages[-1], base.stages[-1]
@@ -456,7 +436,7 @@ RELATIVE_MEMORY_METRICS: Final = (
     "iterate_reserved_change",
     "activation_overhead",
 )
-"""Metrics of this module that need a baseline."""
+"""They need a baseline."""
 
 
 def compute_pool_metrics(run: Run) -> Iterator[MetricValue]:
@@ -472,7 +452,7 @@ def compute_pool_metrics(run: Run) -> Iterator[MetricValue]:
 
 
 def compute_relative_memory_metrics(run: Run, baseline: Run | Missing) -> Iterator[MetricValue]:
-    """Compute the MEMORY_RELATIVE metrics; ``against`` is the baseline, or why there is none."""
+    """Compute ``RELATIVE_MEMORY_METRICS``."""
     report, base = build_memory_report(run), _build_baseline_report(run, baseline)
     if isinstance(report, Missing):
         yield from _mark_absent(report)
