@@ -30,7 +30,7 @@ class Concurrency(Struct, frozen=True):
 
 
 def analyze_graph(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Concurrency:
-    """Find the redundant edges of a measured graph; ``tables`` covers its run's graphs by id."""
+    """Find the redundant edges; ``tables`` covers the graphs of the run by id."""
     return Concurrency(measured, _find_redundant(measured, tables))
 
 
@@ -58,7 +58,7 @@ def _find_redundant(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) ->
 
 
 def analyze_run(run: Run, tables: Sequence[NodeTable]) -> dict[str, Concurrency | Missing]:
-    """Analyze the concurrency of each directly launched graph of ``run``, or explain why not.
+    """Analyze each directly launched graph of ``run``, or explain why not.
 
     ``tables`` covers all graphs of the run.
     """

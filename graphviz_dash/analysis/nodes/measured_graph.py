@@ -1,4 +1,4 @@
-"""A captured graph with replay measurements: node times, critical path, slack, gaps, concurrency.
+"""A captured graph with replay measurements.
 
 The profiler barely distorts durations but lengthens gaps. Schedules assume that concurrent kernels
 keep their measured durations, so they are bounds.
@@ -42,18 +42,15 @@ class EdgeGap(Struct, frozen=True):
     """A dependency between traced nodes; paths through untraced nodes count as edges."""
 
     source: int
-    """Index of the node that ``target`` waits for."""
+    """Node that ``target`` waits for."""
     target: int
-    """Index of the waiting node."""
     gap_ns: int
-    """Median time from the end of ``source`` to the start of ``target``, in ns.
-
-    Negative for programmatic launch.
+    """Median from the end of ``source`` to the start of ``target``; negative for programmatic
+    launch.
     """
     lost_ns: int
-    """Median time from the end of the last predecessor of ``target`` to its start, in ns.
-
-    0 unless that predecessor is ``source``.
+    """Median from the end of the last predecessor of ``target`` to its start; 0 unless that is
+    ``source``.
     """
 
 
@@ -64,33 +61,31 @@ class MeasuredGraph(Struct, frozen=True, dict=True):
     """
 
     graph: str
-    """Id of the graph."""
     nodes: tuple[tuple[str, int], ...]
     """Graph id and index of each node."""
     replays: int
-    """Number of measured replays."""
+    """Measured replays."""
     source: str
     """Pass of the replays."""
     p50: Ints
-    """Median duration of each node in ns, NOT_SEEN if not traced."""
+    """Median duration in ns, NOT_SEEN if not traced."""
     p99: Ints
-    """99th percentile of each node's duration in ns, NOT_SEEN if not traced."""
+    """Likewise the 99th percentile."""
     slack: Ints
-    """Slack of each node in ns, NOT_SEEN if not traced."""
+    """Slack in ns, NOT_SEEN if not traced."""
     path: CriticalPath
-    """Critical path by median durations, over visible nodes."""
+    """By median durations, over visible nodes."""
     work_ns: int
     """Sum of the medians, in ns."""
     span_ns: int
-    """Median time from the first start to the last end of a replay, in ns."""
+    """Median from the first start to the last end, in ns."""
     busy_ns: int
-    """Median busy time of a replay, in ns."""
+    """Median busy time, in ns."""
     achieved_concurrency: float
-    """Median concurrency while busy: sum of durations divided by busy time."""
+    """Median concurrency while busy."""
     streams: int
-    """Number of streams of the last replay."""
+    """Streams of the last replay."""
     edges: tuple[EdgeGap, ...]
-    """Dependencies between visible nodes."""
     is_stitched: bool
     """True if durations include the gaps between nodes, so that gaps are unknown."""
     schedules: tuple[StreamSchedule, ...]
@@ -103,12 +98,12 @@ class MeasuredGraph(Struct, frozen=True, dict=True):
 
     @property
     def lost_ns(self) -> int:
-        """Time lost between dependent nodes along the critical path, in ns."""
+        """Time lost between nodes of the critical path, in ns."""
         return sum(self.lost_before[index] for index in self.path.nodes)
 
     @cached_property
     def index_of(self) -> dict[tuple[str, int], int]:
-        """Index of each node in ``nodes``, by graph id and index in the graph."""
+        """Index in ``nodes``, by graph id and index in the graph."""
         return {node: index for index, node in enumerate(self.nodes)}
 
     @cached_property
@@ -126,7 +121,7 @@ class MeasuredGraph(Struct, frozen=True, dict=True):
 
 
 def find_timing_replays(run: Run) -> ReplayMatch | None:
-    """Return the replays that time the nodes of ``run``; None if there are none."""
+    """Return the replays that time the nodes; None if there are none."""
     if not run.graphs:
         return None
     trace = run.replay_trace
@@ -137,7 +132,7 @@ def find_timing_replays(run: Run) -> ReplayMatch | None:
 def measure_graph(
     graph: CapturedGraph, graphs: tuple[CapturedGraph, ...], matched: ReplayMatch | None
 ) -> MeasuredGraph | Missing:
-    """Measure ``graph`` over the replays of ``matched``, or explain why it cannot be measured.
+    """Measure ``graph`` over ``matched`` replays, or explain why it cannot be measured.
 
     Includes child graphs, excludes conditional bodies.
     """
@@ -195,7 +190,6 @@ def measure_graph(
 
 
 def _find_row_nodes(matched: ReplayMatch, index_of: Mapping[tuple[str, int], int]) -> Ints:
-    """Find the node index of each row; -1 if there is none."""
     stride = int(matched.node.max(initial=-1)) + 2
     codes, inverse = np.unique(
         matched.graph.astype(np.int64) * stride + matched.node + 1, return_inverse=True
@@ -208,7 +202,7 @@ def _find_row_nodes(matched: ReplayMatch, index_of: Mapping[tuple[str, int], int
 def _arrange_by_replay(
     matched: ReplayMatch, rows: Ints, node_indices: Ints, nodes: int
 ) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
-    """Arrange start, duration and presence of each node by replay, each (replays, nodes)."""
+    """Arrange start, duration and presence of each node, each (replays, nodes)."""
     replays, inverse = np.unique(matched.replay[rows], return_inverse=True)
     shape = (len(replays), nodes)
     start, duration = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)

@@ -44,23 +44,20 @@ class IndependentParts(Struct, frozen=True):
 
 
 class RedundantEdges(Struct, frozen=True):
-    """Redundant edges of a graph."""
+    """Redundant edges of a graph, as (source, target)."""
 
     groups: tuple[IndependentParts, ...]
-    """Consecutive parts of backward operators that are independent."""
     edges: tuple[tuple[int, int], ...]
-    """Redundant edges, source and target."""
     operator_only_count: int
-    """Number of edges that only the meaning of operators shows to be redundant."""
+    """Edges that only the meaning of operators shows to be redundant."""
     path_ns: int
-    """Critical path without the redundant edges, with the same durations, in ns."""
+    """Critical path without them, with the same durations, in ns."""
     unknown_nodes: int | None
-    """Number of kernels, memcpys and memsets with unknown operands, which keep their order.
-
-    None if no operands are known.
+    """Kernels, memcpys and memsets with unknown operands, which keep their order; None if no
+    operands are known.
     """
     needed: tuple[tuple[int, int], ...]
-    """Remaining dependencies, source and target; they imply all others."""
+    """Remaining dependencies; they imply all others."""
 
 
 def find_redundant_edges(
@@ -71,8 +68,7 @@ def find_redundant_edges(
 ) -> RedundantEdges:
     """Find the redundant edges among ``edges`` (k, 2); near-linear.
 
-    ``duration`` (nodes,) is in ns, -1 for untraced nodes. The nodes of ``graph`` have the same
-    indices.
+    ``duration`` (nodes,) is in ns, -1 if not traced. ``graph`` uses the same indices.
     """
     count = len(duration)
     groups = tuple(_find_groups(_find_single_successors(edges, count), origins))
@@ -121,7 +117,6 @@ def _find_needed(
 
 
 def _select_redundant(edges: Ints, needed: Ints) -> tuple[tuple[int, int], ...]:
-    """Select the edges that are not in ``needed``."""
     needed_pairs = {(source, target) for source, target in needed.tolist()}
     return tuple((a, b) for a, b in edges.tolist() if (a, b) not in needed_pairs)
 
@@ -131,7 +126,7 @@ def _separate_parts(
 ) -> tuple[tuple[tuple[int, int], ...], Ints]:
     """Remove the edges between parts of a group, and connect the parts in parallel.
 
-    Returns the removed edges and all remaining edges.
+    Returns the removed and the remaining edges.
     """
     removed_edges: list[tuple[int, int]] = []
     added_edges: list[tuple[int, int]] = []
@@ -157,8 +152,7 @@ def _separate_parts(
 
 
 def _find_single_successors(edges: Ints, count: int) -> dict[int, int]:
-    """Map each node with a single successor, of which it is the only predecessor, to that
-    successor."""
+    """Map each node to its single successor, if it is the only predecessor of that."""
     outgoing = np.bincount(edges[:, 0], minlength=count)
     incoming = np.bincount(edges[:, 1], minlength=count)
     return {a: b for a, b in edges.tolist() if outgoing[a] == 1 and incoming[b] == 1}
@@ -208,7 +202,7 @@ def _parse_backward(origin: NodeOrigin | None) -> tuple[str, str | None, str | N
 
 
 def _split_parts(run: list[tuple[int, NodeOrigin | None]]) -> list[tuple[int, ...]]:
-    """Split the run where operator or input shapes change; a repeated part ends it."""
+    """Split where operator or input shapes change; a repeated part ends it."""
     parts: list[tuple[int, ...]] = []
     keys: list[tuple[str | None, str | None]] = []
     for index, origin in run:

@@ -47,21 +47,19 @@ class NodeTimes(msgspec.Struct, frozen=True, gc=False):
     method: str
     """"graph node id", "alignment: order", "alignment: branches" or "none"."""
     confidence: float
-    """Confidence of the match, 0 to 1: the minimum over the replays."""
+    """0 to 1: the minimum over the replays."""
     samples: int
-    """Number of replays that show the node; 0 if the profiler did not record it."""
+    """Replays that show the node; 0 if the profiler did not record it."""
     median_ns: float | None
-    """Median duration; None without samples."""
+    """None without samples, like the times below."""
     min_ns: int | None
-    """Minimum duration; None without samples."""
     max_ns: int | None
-    """Maximum duration; None without samples."""
     start_median_ns: float | None
-    """Median start relative to the first row of its replay; None without samples."""
+    """Relative to the first row of the replay."""
     stream: int | None
-    """Stream in the first replay; None without samples."""
+    """Stream in the first replay."""
     note: str | None = None
-    """Reason for missing samples, or limits of the times; None if there is none."""
+    """Reason for missing samples, or limits of the times."""
     timed_in: str | None = None
     """Pass of the times; None without samples."""
 
@@ -73,28 +71,23 @@ class NodeRow(msgspec.Struct, frozen=True, gc=False):
     """One node: driver facts, origin, times."""
 
     node: GraphNode
-    """Driver facts."""
     category: Category
-    """Kernel category, derived from the name."""
+    """Derived from the name."""
     origin: NodeOrigin
-    """Operator, module and source line of the launch."""
     times: NodeTimes
-    """Times over the replays."""
 
 
 class NodeTable(Struct, frozen=True):
     """All nodes of one graph, by index, with counts that show the data quality."""
 
     graph: CapturedGraph
-    """Captured graph."""
     rows: tuple[NodeRow, ...]
-    """One row per node."""
     attributed_nodes: int
-    """Number of nodes with an operator."""
+    """Nodes with an operator."""
     capture_launches: int
-    """Number of launches during the capture."""
+    """Launches during the capture."""
     replays: int
-    """Number of recorded replays of the graph."""
+    """Recorded replays."""
     replay_kernels: int
     """GPU rows of all replays."""
     matched_kernels: int
@@ -104,7 +97,7 @@ class NodeTable(Struct, frozen=True):
 
 
 def build_table(run: Run, graph_id: str) -> NodeTable:
-    """Build the table of one graph of ``run``, from its capture trace and its timed replays.
+    """Build the table of a graph from its capture trace and timed replays.
 
     See :func:`select_timed_replays` for the choice of the pass.
 
@@ -118,7 +111,7 @@ def build_table(run: Run, graph_id: str) -> NodeTable:
 
 
 def build_tables(run: Run, graphs: Iterable[CapturedGraph] | None = None) -> dict[str, NodeTable]:
-    """Build the tables of ``graphs`` (default: all of the run) by id, reading the traces once."""
+    """Build the tables of ``graphs`` (default: all) by id, reading the traces once."""
     graphs = run.graphs if graphs is None else tuple(graphs)
     if not graphs:
         return {}
@@ -138,7 +131,7 @@ def build_node_table(
     matched: ReplayMatch | None,
     graphs: tuple[CapturedGraph, ...] = (),
 ) -> NodeTable:
-    """Build the table of ``graph`` from existing results; ``graphs`` are all graphs of its run."""
+    """Build the table from existing results; ``graphs`` are all graphs of the run."""
     replays = 0 if matched is None else matched.count_replays(graph.id)
     conditionals = find_enclosing_conditionals(
         graph, {captured.id: captured for captured in graphs}
@@ -231,7 +224,7 @@ def _compute_times(
 def _compute_spread(
     values: Ints, node: Narrow, first: Ints, counts: Ints
 ) -> tuple[Ints, Floats, Ints]:
-    """Compute minimum, median and maximum of each node's values, which start at ``first``."""
+    """Compute minimum, median and maximum of each node's values."""
     sorted_values = values[np.lexsort((values, node))]
     last = first + counts - 1
     median = (sorted_values[first + (counts - 1) // 2] + sorted_values[first + counts // 2]) / 2

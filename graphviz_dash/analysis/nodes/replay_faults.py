@@ -1,8 +1,7 @@
-"""Locate the faults of a replay check in captured graphs: faulty nodes, and nodes after them.
+"""Locate the faults of a replay check in captured graphs.
 
 A check of a program names nodes of the program's graphs. A check of a workload names nodes of its
-own capture, which has a hash behind each tensor; without the hashes, the nodes correspond to those
-of any capture of the same step.
+own capture, which hashes each tensor; without the hashes, they match any capture of the same step.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.replay_check import ValueCheck
 
 _MIN_EQUAL_SHARE: Final = 0.9
-"""Smallest share of equal operators for a capture of another run to be the same step."""
+"""Smallest share of equal operators for another run's capture to be the same step."""
 
 
 class FaultState(StrEnum):
@@ -40,36 +39,36 @@ class LocatedFault(Struct, frozen=True):
 
     fault: ReplayFault
     nodes: tuple[int, ...]
-    """Places of the faulty nodes in the expanded graph."""
+    """Places in the expanded graph."""
 
 
 class GraphFaults(Struct, frozen=True):
     """Result of a replay check for one graph."""
 
     run: str
-    """Name of the run with the check."""
+    """Run with the check."""
     diagnosis: ReplayDiagnosis
     faults: tuple[LocatedFault, ...]
-    """Faults in the graph. Empty if its replays are right."""
+    """Empty if replays are right."""
     states: Mapping[int, FaultState]
-    """State of each node by place. Empty without faults."""
+    """By place; empty without faults."""
 
     def list_faults(self, position: int) -> list[ReplayFault]:
-        """Return the faults of the node at the place ``position``."""
+        """Return the faults of the node at ``position``."""
         return [item.fault for item in self.faults if position in item.nodes]
 
     def find_cause(self, position: int) -> LocatedFault | None:
-        """Return the first fault before the node at the place ``position``, or None."""
+        """Return the first fault before the node at ``position``, or None."""
         return self.faults[0] if self.states.get(position) is FaultState.AFTER else None
 
 
 def find_graph_faults(
     diagnoses: Iterable[tuple[str, ReplayDiagnosis]], run: str, graph: ExpandedGraph
 ) -> GraphFaults | None:
-    """Find the check of the replays of ``graph``, which belongs to ``run``.
+    """Find the check of the replays of ``graph`` of ``run``; None if unchecked.
 
-    ``diagnoses`` are the checks of the experiment with the names of their runs: the check of a
-    workload may be in another run. Return None if the replays of the graph were not checked.
+    ``diagnoses`` are those of the experiment with the names of their runs: a workload's check may
+    be in another run.
     """
     checks = dict(diagnoses)
     if run in checks:

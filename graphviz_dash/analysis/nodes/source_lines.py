@@ -18,24 +18,20 @@ class LineShare(Struct, frozen=True):
     source: str
     """"file:line"."""
     code: str | None
-    """Code of the line; None if unknown."""
+    """None if unknown."""
     nodes: int
-    """Number of nodes."""
     work_ns: float | None
-    """Sum of the nodes' medians, in ns; None if none was timed."""
+    """Sum of medians, in ns; None if none was timed."""
     share: float | None
-    """Share of the medians of all nodes, 0 to 1; None if ``work_ns`` is None."""
+    """Share of all nodes' medians, 0 to 1; None if ``work_ns`` is None."""
     operators: tuple[str, ...]
-    """Operators, most frequent first."""
+    """Most frequent first."""
 
 
 def list_source_lines(
     table: NodeTable, source_code: SourceCode | None = None
 ) -> tuple[LineShare, ...]:
-    """Group the nodes of ``table`` by source line, most GPU time first.
-
-    ``source_code`` is that of the run, or None if it has none.
-    """
+    """Group the nodes by source line, most GPU time first."""
     code = {} if source_code is None else source_code.lines
     by_line: defaultdict[str, list[NodeRow]] = defaultdict(list)
     total = 0.0

@@ -1,7 +1,7 @@
 """A graph with its child graphs and conditional bodies as one table.
 
-Own nodes keep their indices; those of bodies follow. The index in the table is the *place* of a
-node, used by pages and URLs.
+The index in the table is the *place* of a node, used by pages and URLs. Own nodes keep their
+indices; those of bodies follow.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from graphviz_dash.model.run import Run
 
 
 class GraphBody(Struct, frozen=True):
-    """A graph inside a node: its id, its role ("then", "case 2"), and the places of its nodes."""
+    """A graph inside a node: id, role ("then", "case 2"), and places of its nodes."""
 
     graph: str
     title: str
@@ -33,14 +33,13 @@ class GraphBody(Struct, frozen=True):
 
 
 class ExpandedGraph(Struct, frozen=True):
-    """A graph with the contents of its nodes. The index of a node in it is its *place*."""
+    """A graph with the contents of its nodes, indexed by place."""
 
     table: NodeTable
-    """One row per place; the node's index is its place."""
     owners: tuple[tuple[str, int], ...]
     """Graph id and index in that graph, by place."""
     bodies: Mapping[int, tuple[GraphBody, ...]]
-    """Bodies of each node that has any, by place."""
+    """By place of the containing node."""
     root_nodes: tuple[int, ...]
     """Places of the graph's own nodes."""
 
@@ -81,8 +80,7 @@ class ExpandedGraph(Struct, frozen=True):
 
     @property
     def work_ns(self) -> float:
-        """GPU work of a replay in ns: node medians, weighted by the share of replays with the
-        node."""
+        """GPU work of a replay in ns: medians, weighted by the share of replays with the node."""
         replays = self.table.replays
         return sum(
             (row.times.median_ns or 0.0) * row.times.samples / replays
@@ -159,7 +157,7 @@ def combine_tables(
 
 
 def _list_nested_ids(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]) -> list[str]:
-    """List the ids of a graph and its nested graphs, outer before inner."""
+    """List the ids of a graph and its nested graphs, outer first."""
     ids = [graph.id]
     for name in ids:
         for node in by_id[name].nodes:
