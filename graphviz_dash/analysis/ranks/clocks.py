@@ -1,10 +1,10 @@
 """Matching of collectives between ranks by order, and clock alignment by their ends.
 
 All ranks call the same collectives in the same order, so the n-th of a step corresponds between
-ranks. Each rank's trace has GPU times that the profiler converts to the host clock with limited
-accuracy. A synchronising collective (an all-reduce, for example) ends on all ranks at nearly the
-same time, because none can finish before the last has started. A rank's clock offset is
-therefore the median difference to the first rank's ends.
+ranks. The profiler converts GPU times to the host clock with limited accuracy. A synchronising
+collective (an all-reduce, for example) ends on all ranks at nearly the same time, because none can
+finish before the last has started. A rank's clock offset is therefore the median difference to the
+first rank's ends.
 """
 
 from __future__ import annotations
@@ -34,26 +34,24 @@ class RankTrace(Struct, frozen=True):
     rank: int
     trace: Trace
     steps: tuple[Step, ...]
-    """Steps marked in the trace."""
     communication: tuple[StepCommunication, ...]
 
 
 class MatchedCollectives(Struct, frozen=True):
-    """Collectives matched on all ranks, in step order. Times are in ns of each rank's own clock."""
+    """Collectives matched on all ranks, in step order. Times are in ns of each rank's clock."""
 
     kinds: tuple[Collective, ...]
     step: Ints
-    """Step index, shape (n,)."""
     ordinal: Ints
-    """Index within the step, from 0, shape (n,)."""
+    """Within the step, from 0, shape (n,)."""
     row: Ints
-    """Row in each rank's ``trace.gpu``, shape (n, ranks)."""
+    """In each rank's ``trace.gpu``, shape (n, ranks)."""
     start: Ints
     """Start in ns, shape (n, ranks)."""
     end: Ints
     """End in ns, shape (n, ranks)."""
     unmatched: int
-    """Number of collectives on all ranks without a partner."""
+    """Collectives without a partner."""
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -64,23 +62,21 @@ class RankClock(Struct, frozen=True):
 
     rank: int
     offset: int
-    """Offset to add to its Unix times, in ns."""
+    """Addend to its Unix times, in ns."""
     spread: float
-    """Remaining spread of collective ends, in ns: half of the 5th to 95th percentile range."""
+    """Remaining spread of ends, in ns: half of the 5th to 95th percentile range."""
     bound: float
-    """Maximum error of the offset, in ns.
-
-    With a larger error, some rank would have finished a collective before the last had started.
+    """Maximum error of the offset, in ns. Beyond it, some rank would have finished a collective
+    before the last had started.
     """
     samples: int
-    """Number of collective ends used."""
+    """Collective ends used."""
 
 
 def match_collectives(ranks: Sequence[RankTrace]) -> MatchedCollectives:
-    """Match the collectives of the steps common to all of ``ranks`` (at least one) by order.
+    """Match the collectives of the steps common to all ``ranks`` (at least one) by order.
 
-    If the kinds of a step differ in sequence, each kind with equal counts on all ranks is
-    matched separately.
+    If the kinds of a step differ in sequence, each kind with equal counts is matched separately.
     """
     rows_of = [
         {step.index: part.rows for step, part in zip(rank.steps, rank.communication, strict=True)}
@@ -129,7 +125,7 @@ def match_collectives(ranks: Sequence[RankTrace]) -> MatchedCollectives:
 
 
 def _match_step(kinds_by_rank: list[list[Collective]]) -> list[tuple[Collective, tuple[int, ...]]]:
-    """Return the kind of each matched collective of a step, and its index in each rank's list."""
+    """Return the kind of each matched collective, and its index in each rank's list."""
     first = kinds_by_rank[0]
     if all(other == first for other in kinds_by_rank[1:]):
         return [(kind, (index,) * len(kinds_by_rank)) for index, kind in enumerate(first)]
@@ -146,10 +142,9 @@ def _match_step(kinds_by_rank: list[list[Collective]]) -> list[tuple[Collective,
 def align_clocks(
     ranks: Sequence[RankTrace], instances: MatchedCollectives
 ) -> tuple[RankClock, ...]:
-    """Return the clock of each rank relative to the first, whose offset is 0.
+    """Return the clock of each rank relative to the first.
 
-    Empty if no collective ends on all ranks together: the hosts' clocks may then differ
-    arbitrarily.
+    Empty if no collective ends on all ranks together: hosts' clocks may differ arbitrarily.
     """
     meets = np.array(
         [kind in SYNCHRONISING_COLLECTIVES for kind in instances.kinds], dtype=np.bool_

@@ -36,19 +36,18 @@ class FirstDifference(Struct, frozen=True):
     """First difference between the graphs of a rank and those of the first rank."""
 
     aspect: GraphAspect
-    """The number of graphs, the number of nodes, one node, or the edges of a graph."""
     graph: CapturedGraph | None = None
-    """The rank's graph; None if the number of graphs differs."""
+    """None if the number of graphs differs."""
     counts: tuple[int, int] | None = None
-    """Number of graphs or nodes on the first and on this rank; None for other aspects."""
+    """Graphs or nodes on the first and on this rank, for count aspects."""
     nodes: tuple[GraphNode, GraphNode] | None = None
-    """The node on the first and on this rank; None for other aspects."""
+    """On the first and on this rank, for other aspects."""
 
 
 class GraphDifference(Struct, frozen=True):
     """Comparison of the graphs of ``rank`` with those of the first rank.
 
-    ``first_difference`` is None if kinds, names, launch shapes, sizes and edges of all nodes agree.
+    ``first_difference`` is None if kinds, names, launch shapes, sizes and edges agree.
     """
 
     rank: int
@@ -59,19 +58,18 @@ class CollectiveOrigin(Struct, frozen=True):
     """Origin of a collective's kernel."""
 
     method: str
-    """Method that found the origin."""
     graph: str | None
-    """Graph id; None if launched directly."""
+    """None if launched directly."""
     node: int | None
-    """Node index in the graph; None if launched directly."""
+    """Index in the graph; None if launched directly."""
     op: str | None
-    """Operator that launched it; None if unknown."""
+    """None if unknown."""
     module: str | None
-    """Path of the launching module; None if unknown."""
+    """Path; None if unknown."""
     source: str | None
-    """``file:line`` of the launch; None if unknown."""
+    """``file:line``; None if unknown."""
     bytes: int | None = None
-    """Bytes sent by the first rank; None if unknown."""
+    """Sent by the first rank; None if unknown."""
 
 
 def compare_rank_graphs(runs: Sequence[Run]) -> tuple[GraphDifference, ...]:
@@ -113,10 +111,9 @@ def _get_appearance(node: GraphNode) -> object:
 
 
 def find_collective_origins(run: Run, rows: Ints) -> list[CollectiveOrigin]:
-    """Return the origin of each of ``rows`` in the run's replay trace, in order.
+    """Return the origin of each of ``rows`` in the run's replay trace.
 
-    A replayed kernel leads to its node and from there to the launch during capture; an eager one
-    to its own launch.
+    A replayed kernel leads to its node and from there to the launch during capture.
     """
     trace = run.replay_trace
     if trace is None:

@@ -2,8 +2,8 @@
 
 A collective's time on one rank is waiting until the last rank arrives, and transfer afterwards.
 Starts of different ranks are compared on one clock (:mod:`graphviz_dash.analysis.ranks.clocks`),
-intervals within a rank on its own clock. All values come from the traced pass, except step time
-and launch CPU time.
+intervals within a rank on its own clock. All values come from the traced pass, except step time and
+launch CPU time.
 
 A collective of all ranks ends on all of them together. The last rank to arrive therefore has the
 shortest kernel, and the excess over it is waiting. No clock alignment is needed.
@@ -59,34 +59,32 @@ _NO_SUMS: Final = (None, None, None)
 class RankRow(Struct, frozen=True):
     """One rank in one mode.
 
-    Values are medians over the traced steps unless they name another pass; None without traced
-    steps.
+    Values are medians over the traced steps, in ns; None without any. The two metrics are from
+    the clean pass.
     """
 
     run: Run
     rank: int
     device: int | None
-    """GPU index; None if not recorded."""
+    """None if not recorded."""
     step_time: MetricValue
-    """Step time of the clean pass."""
     launch_cpu_time: MetricValue
-    """Launch CPU time of the clean pass."""
     step: float | None = None
-    """CPU time from start to end of a step, in ns."""
+    """CPU time from start to end of a step."""
     communication: float | None = None
-    """Union of its collectives, in ns."""
+    """Union of its collectives."""
     exposed: float | None = None
-    """Part of ``communication`` without other GPU work, in ns."""
+    """Part without other GPU work."""
     compute: float | None = None
-    """Union of all other work, in ns."""
+    """Union of all other work."""
     busy: float | None = None
-    """Sum of ``compute`` and ``exposed``, in ns."""
+    """Sum of ``compute`` and ``exposed``."""
     wait: float | None = None
-    """Wait for the last rank, summed over the collectives of all ranks, in ns."""
+    """Wait for the last rank, summed over collectives."""
     exposed_wait: float | None = None
-    """Part of ``wait`` without other GPU work, in ns."""
+    """Part without other GPU work."""
     transfer: float | None = None
-    """Remaining time of the same collectives, in ns."""
+    """Remaining time of the same collectives."""
 
     @property
     def name(self) -> str:
@@ -95,51 +93,48 @@ class RankRow(Struct, frozen=True):
 
 
 class ArrivalDelay(Struct, frozen=True):
-    """Arrival delay of one rank. Times are means per traced step."""
+    """Arrival delay of one rank. Times are means per traced step, in ns."""
 
     rank: int
     count: int
-    """Number of collectives of all traced steps that it reached last."""
+    """Collectives that it reached last."""
     significant_count: int
-    """Number of these whose delay exceeds the clocks' spread."""
+    """Those whose delay exceeds the clocks' spread."""
     total_ns: float
-    """Delay after the first rank, in ns."""
+    """Delay after the first rank."""
     caused_ns: float
-    """Delay after the second-to-last rank, in ns: the time lost due to this rank.
-
-    Equal to ``total_ns`` for two ranks.
-    """
+    """Delay after the second-to-last rank: the time lost due to this rank."""
     work_ns: float
-    """Part of the delay from longer GPU work since the previous collective, in ns."""
+    """Part from longer GPU work since the previous collective."""
     idle_ns: float
-    """Part of the delay from more GPU idle time (late launches), in ns.
+    """Part from more GPU idle time (late launches).
 
     The remainder comes from different ends of the previous collective.
     """
 
 
 class CollectiveRow(Struct, frozen=True):
-    """One collective of the step, over the traced steps."""
+    """One collective, over the traced steps."""
 
     ordinal: int
-    """Index within the step, from 0."""
+    """Index in the step, from 0."""
     kind: Collective
     origin: CollectiveOrigin
-    """Origin on the first rank."""
+    """On the first rank."""
     skew: Summary
-    """Time from the first to the last start, in ns."""
+    """First to last start, in ns."""
     transfer: Summary
-    """Time from the last start to the last end, in ns."""
+    """Last start to last end, in ns."""
     arrival: tuple[Summary, ...]
-    """Start of each rank relative to the first arrival, in ns."""
+    """Start relative to the first arrival, by rank, in ns."""
     wait: tuple[Summary, ...]
-    """Wait of each rank for the last one, in ns."""
+    """Wait for the last rank, in ns."""
     last_counts: tuple[int, ...]
-    """Number of times each rank arrived last."""
+    """Times that each rank arrived last."""
 
     @property
     def bandwidth(self) -> float | None:
-        """Bytes sent by a rank divided by its median transfer time, in bytes per second."""
+        """Bytes that a rank sent, divided by median transfer time, in bytes per second."""
         size = self.origin.bytes
         return (
             None if size is None or not self.transfer.median else size / self.transfer.median * 1e9
@@ -150,32 +145,28 @@ class ModeRanks(Struct, frozen=True):
     """The ranks of one mode or of one recorded program."""
 
     name: str
-    """Name of the mode or program."""
     mode: ExecutionMode
     ranks: tuple[RankRow, ...]
-    """Ranks in order."""
     missing_ranks: tuple[int, ...]
     """Ranks of the world without a run."""
     graphs: tuple[GraphDifference, ...]
-    """Differences of later ranks' captured graphs from the first rank's."""
+    """Differences of later ranks' graphs from the first rank's."""
     clocks: tuple[RankClock, ...]
-    """Clock of each rank; empty without ``collectives``."""
+    """By rank; empty without ``collectives``."""
     collectives: tuple[CollectiveRow, ...]
-    """Collectives common to all ranks, by index within the step."""
+    """Common to all ranks, by index in the step."""
     kinds: dict[Collective, int]
-    """Number of collectives in the first rank's first step, by kind."""
+    """Counts in the first rank's first step."""
     unmatched: int
-    """Number of collectives in the traced steps without a partner on another rank."""
+    """Collectives without a partner on another rank."""
     steps: int
-    """Number of traced steps common to all ranks."""
+    """Traced steps common to all ranks."""
     skew: Summary | None
-    """Time from the first to the last start of all collectives, in ns; None without
-    ``collectives``.
-    """
+    """First to last start of all collectives, in ns; None without ``collectives``."""
     arrival_delays: tuple[ArrivalDelay, ...]
-    """Arrival delay of each rank; empty without ``collectives``."""
+    """By rank; empty without ``collectives``."""
     reason: str | None
-    """Reason for missing ``collectives``; None otherwise."""
+    """Reason for missing ``collectives``."""
 
     @property
     def uncertainty(self) -> float | None:
@@ -184,13 +175,13 @@ class ModeRanks(Struct, frozen=True):
 
     @property
     def slowest(self) -> RankRow | None:
-        """The rank with the longest clean step, which determines the overall step time."""
+        """The rank with the longest clean step, which sets the overall step time."""
         timed_ranks = [row for row in self.ranks if row.step_time.value is not None]
         return max(timed_ranks, key=lambda row: row.step_time.value or 0.0, default=None)
 
 
 def compare_ranks(experiment: Experiment) -> tuple[ModeRanks, ...]:
-    """Compare the ranks of each mode of ``experiment`` with several ranks, in order.
+    """Compare the ranks of each mode with several ranks.
 
     Near-linear in the rows of the traces.
     """
@@ -202,14 +193,14 @@ def compare_ranks(experiment: Experiment) -> tuple[ModeRanks, ...]:
 
 
 def is_rank_of_several(run: Run) -> bool:
-    """Return whether ``run`` is a rank and, according to its launcher, not the only one."""
+    """Return whether ``run`` is one rank of several, according to its launcher."""
     return run.manifest.job_rank is not None
 
 
 def group_rank_families(experiment: Experiment) -> dict[str, list[Run]]:
-    """Return the runs of each family (mode, recorded program or job), sorted by rank.
+    """Return the runs of each family (mode, program or job) by rank.
 
-    Jobs with the same description are separated by their run names if a rank occurs twice.
+    Jobs of equal description are separated by run name if a rank occurs twice.
     """
     by_name: dict[str, list[Run]] = {}
     for run in experiment.runs:
@@ -442,8 +433,8 @@ class _AlignedCollectives:
     def _measure_preceding_time(self) -> tuple[Ints, Ints]:
         """Return GPU work and idle time since the previous collective, per instance and rank.
 
-        In ns of the rank's own clock; 0 for the first collective and for collectives that
-        overlap on a rank.
+        In ns of the rank's own clock; 0 for the first collective and for collectives that overlap
+        on a rank.
         """
         start, end = self.instances.start, self.instances.end
         work, idle = np.zeros_like(start), np.zeros_like(start)
@@ -481,10 +472,10 @@ NO_MEETING: Final = -1
 
 
 class RankWaits(Struct, frozen=True):
-    """Waits per row of a trace's GPU work, shape (rows,).
+    """Waits per row of a trace's GPU work, shape (rows,), in ns.
 
-    ``wait_ns`` is the time in ns waiting for other ranks; ``meeting`` numbers the collectives of
-    all ranks within the step, equally on all ranks. Other rows have 0 and NO_MEETING.
+    ``meeting`` numbers the collectives of all ranks within the step, equally on all ranks. Other
+    rows have 0 and NO_MEETING.
     """
 
     wait_ns: Ints

@@ -1,4 +1,4 @@
-"""Steps of several ranks on one clock, for views that stack ranks."""
+"""Steps of several ranks on one clock."""
 
 from __future__ import annotations
 
@@ -18,20 +18,18 @@ class SharedSteps(Struct, frozen=True):
     """One rank's steps on the clock of its mode's first rank."""
 
     first_run: str
-    """Run name of the first rank."""
     delta: int
-    """Offset in ns from this rank's trace times to those of the first rank's trace."""
+    """Offset in ns from this rank's trace times to the first rank's."""
     starts: Mapping[int, int]
-    """Earliest start among the ranks of each common step, by index, in ns of this rank's trace."""
+    """Earliest start among the ranks by step index, in ns of this rank's trace."""
     typical: int
-    """Index of the median step by length on its slowest rank."""
+    """Median step by length on its slowest rank."""
 
 
 def find_shared_steps(experiment: Experiment) -> dict[str, SharedSteps]:
     """Return the shared steps by run name.
 
-    Only modes with traces of all ranks and common collectives are included, because clock
-    alignment requires collectives.
+    Only for modes with traces of all ranks and common collectives, which clock alignment needs.
     """
     by_run: dict[str, SharedSteps] = {}
     for runs in group_rank_families(experiment).values():
