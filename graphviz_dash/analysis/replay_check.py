@@ -1,4 +1,4 @@
-"""Interpretation of a replay check: the faults, each with its node or operator and its cause.
+"""Interpretation of a replay check: faults, each with its node or operator and its cause.
 
 The command line, its JSON, the report and the Doctor page share the result of
 :func:`find_replay_faults`.
@@ -60,18 +60,18 @@ class WrongOperator(Struct, frozen=True):
 
     cause: ReplayCause
     difference: TensorDifference | None
-    """First significant difference. None if the fault did not change a value in this check."""
+    """First significant difference. None if the fault did not change a value."""
     operator: CheckedOperator
     index: int
-    """Index of the operator in the step."""
+    """Index in the step."""
     node: int | None
     """Number of its first node in a capture without hashes. None if it has none, or if unknown."""
     fact: FactDifference | None
-    """Fact that proves the cause. None if the cause follows from elsewhere."""
+    """Fact that proves the cause, if any."""
     writer: CheckedOperator | None
-    """Operator that the cause involves too, such as one that is not waited for."""
+    """Other operator of the cause, such as one that is not waited for."""
     kernels: tuple[str, ...]
-    """Kernels outside operators that wrote the tensor. Empty for other causes."""
+    """Kernels outside operators that wrote the tensor."""
     elements: WrongElements | None
     difference_count: int
     """Differing tensors in all replays."""
@@ -83,9 +83,9 @@ class StopFault(Struct, frozen=True):
     cause: ReplayCause
     stop: ReplayStop
     memory: MemoryFate | None
-    """Memory of the suspected node that was gone. None if none was."""
+    """Memory of the suspected node that was gone."""
     lagging: tuple[ReplayStop, ...]
-    """Ranks that are behind in the same collective. Empty without ranks."""
+    """Ranks that are behind in the same collective."""
 
 
 class MemoryFault(Struct, frozen=True):
@@ -105,13 +105,13 @@ class ReplayDiagnosis(Struct, frozen=True):
     stops: tuple[StopFault, ...]
     """Crashes and hangs."""
     wrong: tuple[WrongOperator, ...]
-    """First wrong operator of each checked step."""
+    """First wrong operator of each step."""
     memory: tuple[MemoryFault, ...]
-    """Memory used after its end, in the order of the reports, without the causes of crashes."""
+    """Memory used after its end, without the causes of crashes."""
 
     @property
     def faults(self) -> tuple[ReplayFault, ...]:
-        """All faults, in the order of their importance."""
+        """Faults in the order of their importance."""
         return (*self.stops, *self.wrong, *self.memory)
 
     @property
@@ -133,7 +133,7 @@ class ReplayDiagnosis(Struct, frozen=True):
 def number_checked_nodes(values: ValueCheck) -> dict[int, int] | None:
     """Map the first nodes of operators in the hashed capture to their numbers without hashes.
 
-    Return None if the operators and the kernels between them do not cover the graph.
+    None if the operators and the kernels between them do not cover the graph.
     """
     spans = [
         (operator.first_node, operator.nodes)
@@ -189,7 +189,7 @@ def list_replay_diagnoses(runs: Iterable[Run]) -> list[tuple[str, ReplayDiagnosi
 
 
 def find_wrong_operator(values: ValueCheck) -> WrongOperator | None:
-    """Return the first wrong operator of a step with its cause, or None."""
+    """Return the first wrong operator with its cause, or None."""
     first = find_first_difference(values)
     if first is not None:
         return _explain_difference(values, first)
@@ -202,7 +202,6 @@ def find_wrong_operator(values: ValueCheck) -> WrongOperator | None:
 
 
 def _explain_argument(values: ValueCheck, argument: StaleArgument) -> WrongOperator:
-    """Explain an outdated argument in the program's graph."""
     cause = (
         ReplayCause.SCALAR_FROZEN
         if argument.kind is FactKind.SCALAR
@@ -269,7 +268,7 @@ def _explain_difference(values: ValueCheck, first: TensorDifference) -> WrongOpe
 
 
 def _explain_by_fact(values: ValueCheck, first: TensorDifference) -> WrongOperator | None:
-    """Explain a difference by a fact that a replay does not follow."""
+    """Explain it by a fact that a replay does not follow."""
     facts = [fact for fact in values.facts if fact.operator == first.operator]
     for kind, cause in _BY_FACT:
         fact = next((item for item in facts if item.kind is kind), None)
@@ -317,7 +316,7 @@ def _explain_by_operator(values: ValueCheck, first: TensorDifference) -> WrongOp
 
 
 def _explain_by_order(values: ValueCheck, first: TensorDifference) -> WrongOperator | None:
-    """Explain a difference by a read that nothing orders behind its write."""
+    """Explain it by a read that nothing orders behind its write."""
     for order in values.orders:
         if order.reader <= first.operator:
             return _build(
@@ -363,7 +362,7 @@ def _get_fate_cause(memory: MemoryFate) -> ReplayCause:
 
 
 def _list_causes(check: ReplayCheck) -> list[ReplayStop]:
-    """Return stopped replays without those of other ranks that wait for the same collective."""
+    """Return stops without those of other ranks that wait for the same collective."""
     result: list[ReplayStop] = []
     for stop in check.stops:
         if stop.kind == "hang" and any(_is_same_hang(other, stop) for other in result):
@@ -385,7 +384,7 @@ def _is_same_hang(first: ReplayStop, second: ReplayStop) -> bool:
 
 
 def find_differing_ranks(fault: StopFault) -> tuple[RankProgress, ...]:
-    """Return the ranks that keep the others waiting: another number of collectives, or behind."""
+    """Return the ranks that keep the others waiting: another count of collectives, or behind."""
     ranks = fault.stop.ranks
     if len(ranks) < 2:
         return ()

@@ -36,16 +36,16 @@ class Spread(Struct, frozen=True):
     """The range around a value and the samples behind it."""
 
     low: float
-    """Lower end, in the unit of the value."""
+    """In the unit of the value."""
     high: float | None
-    """Upper end; None if unbounded, as for a break-even that may never occur."""
+    """None if unbounded, as for a break-even that may never occur."""
     kind: SpreadKind
     samples: int
-    """Number of samples; of the shorter series if there are two."""
+    """Length of the shorter series if there are two."""
     processes: int = 1
-    """Number of processes. With one, the interval omits variation between processes."""
+    """With one, the interval omits variation between processes."""
     has_extension: bool = False
-    """True if the interval of the samples misses the value and was extended to it."""
+    """True if the interval missed the value and was extended to it."""
 
     def include(self, value: float) -> Spread:
         """Return the spread, extended to contain ``value``.
@@ -81,8 +81,7 @@ def summarise(values: Sequence[float] | Numbers) -> Summary | None:
 
 
 def compute_percentiles(values: Floats, percents: Sequence[float]) -> list[float]:
-    """Return the percentiles ``percents`` of ``values``, bit-identical to numpy's linear
-    interpolation.
+    """Return the percentiles of ``values``, bit-identical to numpy's linear interpolation.
 
     numpy is ten times as slow for a short series, and its first call imports masked arrays.
     """
@@ -101,7 +100,7 @@ def compute_percentiles(values: Floats, percents: Sequence[float]) -> list[float
 def draw_independent_medians(
     values: Floats, resamples: int, generator: np.random.Generator
 ) -> Floats:
-    """Draw medians of resamples of ``values``, shape (resamples,), treating values as independent.
+    """Draw medians of resamples of independent ``values``, shape (resamples,).
 
     Suitable for replays that are many replays apart. No resample is built: of n values drawn
     evenly, the k-th largest has the distribution Beta(k, n - k + 1).
@@ -113,7 +112,7 @@ def draw_independent_medians(
 
 
 def compute_resampled_medians(values: Sequence[float] | Numbers, stream: int) -> Floats:
-    """Return medians of circular block bootstrap resamples of a series, shape (resamples,).
+    """Return medians of circular block bootstrap resamples, shape (resamples,).
 
     The block length is the square root of the series length because neighbouring iterations
     correlate (clocks, host load). Results are deterministic; ``stream`` separates two series.
@@ -164,7 +163,7 @@ def compute_resampled_process_medians(
 
 
 class _CircularSeries:
-    """A series for drawing blocks; its last value is followed by the first."""
+    """A series whose last value is followed by the first."""
 
     def __init__(self, rank: npt.NDArray[Any]) -> None:
         self._length = len(rank)
@@ -173,7 +172,6 @@ class _CircularSeries:
         self._runs = np.lib.stride_tricks.sliding_window_view(circle, self._block)
 
     def draw(self, generator: np.random.Generator, rows: int, count: int) -> npt.NDArray[Any]:
-        """Draw ``count`` values for each of ``rows``, shape (rows, count)."""
         blocks = -(-count // self._block)
         starts = generator.integers(0, self._length, size=(rows, blocks))
         return self._runs[starts].reshape(rows, -1)[:, :count]

@@ -1,8 +1,8 @@
 """Alignment of two nearly equal sequences.
 
 Method: E. W. Myers, "An O(ND) Difference Algorithm and Its Variations" (1986), greedy, from the
-front and from the back. If both agree, the alignment is unique. If not, equal items surround a
-gap, and the missing one is ambiguous.
+front and from the back. If they differ, equal items surround a gap, and the missing one is
+ambiguous.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _MIN_LIMIT: Final = 4
 class Alignment(Struct, frozen=True):
     """An alignment of two sequences.
 
-    ``partner`` holds for each item of the first sequence its index in the second or NO_PARTNER,
-    ascending. ``spread`` is the index uncertainty, 0 if unique.
+    ``partner`` is each first item's index in the second sequence or NO_PARTNER, ascending.
+    ``spread`` is the index uncertainty, 0 if unique.
     """
 
     partner: Ints
@@ -40,8 +40,8 @@ class Alignment(Struct, frozen=True):
 def align(first: Ints, second: Ints) -> Alignment | None:
     """Pair equal items of two sequences, shape (n,) and (m,), with the fewest unpaired items.
 
-    None if more than a tenth (in long sequences, more than 400) would be unpaired: the sequences
-    are then too different to align. O((n + m) d) time for d differences, O(d * d) memory.
+    None if more than a tenth (in long sequences, more than 400) would be unpaired. O((n + m) d)
+    time for d differences, O(d * d) memory.
     """
     if len(first) == len(second) and np.array_equal(first, second):
         return Alignment(np.arange(len(first), dtype=np.int64), np.zeros(len(first), np.int64))

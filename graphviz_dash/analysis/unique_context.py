@@ -11,16 +11,16 @@ from graphviz_dash.analysis.arrays import Ints
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 Chained: TypeAlias = tuple[Ints, Ints, Ints]
-"""Item codes, and the next and previous item of each in its chain (-1: none)."""
+"""Codes, and the next and previous item of each in its chain (-1: none)."""
 
 _FIRST = np.uint64(0x9E3779B97F4A7C15)
 _SECOND = np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 def find_unique_pairs(before: Chained, after: Chained, radius: int) -> list[tuple[int, int]]:
-    """Return positions of items that are unique on each side, ordered by the second side.
+    """Return positions of items that are unique on each side, by the second side.
 
-    An item's context is its code and ``radius`` neighbours on each side (a power of two, or 0).
+    A context is an item's code and ``radius`` neighbours on each side (a power of two, or 0).
     """
     labels = np.concatenate((_compute_labels(before, radius), _compute_labels(after, radius)))
     side = np.repeat([0, 1], [len(before[0]), len(after[0])])
@@ -49,7 +49,7 @@ def _compute_labels(items: Chained, radius: int) -> Hashes:
 
 
 def _hash_neighbours(base: Hashes, step: Ints, radius: int) -> Hashes:
-    """Hash each item and the next ``radius`` items along ``step``, by doubling."""
+    """Hash each item and its next ``radius`` items along ``step``, by doubling."""
     # One extra element represents the end of every chain.
     end = len(base)
     hashes = np.append(base, np.uint64(1))
