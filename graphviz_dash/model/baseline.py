@@ -22,7 +22,6 @@ class BaselineKey(Struct, frozen=True, forbid_unknown_fields=True):
     """Replays of one key of a graph family in a recorded program."""
 
     family: str
-    """Name of the family."""
     axes: tuple[str, ...]
     """Names of the key's components."""
     key: tuple[Count, ...]
@@ -35,11 +34,9 @@ class BaselineRun(Struct, frozen=True, forbid_unknown_fields=True):
     """One run of a baseline."""
 
     name: str
-    """Name of the run in its experiment."""
     mode: ExecutionMode
-    """Execution mode."""
     rank: Count | None
-    """Rank of the process. None if the experiment has a single process."""
+    """None if the experiment has a single process."""
     created: str
     """Time of collection, ISO 8601 in UTC."""
     workload: WorkloadInfo
@@ -47,18 +44,18 @@ class BaselineRun(Struct, frozen=True, forbid_unknown_fields=True):
     environment: Environment
     """Hardware and software."""
     series: dict[str, tuple[Nanoseconds, ...]]
-    """Times in ns per iteration, by metric id."""
+    """In ns per iteration, by metric id."""
     counts: dict[str, int | float]
     """Exact values by metric id."""
     absent: dict[str, str]
-    """Reason by metric id, for metrics without a series or count."""
+    """Reasons by metric id, for metrics without a series or count."""
     failure: str | None
     """First failure, on one line. None if nothing failed."""
     processes: dict[str, tuple[Count, ...]] = {}
-    """Samples of the series per process, by metric id. Metrics timed by a single process are
-    absent."""
+    """Samples of the series per process, by metric id. Without metrics timed by a single process.
+    """
     keys: tuple[BaselineKey, ...] = ()
-    """Replays by key, for a recorded program. Empty if no loop was recorded."""
+    """Replays by key of a recorded program. Empty if no loop was recorded."""
 
 
 class BaselineRecording(Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,9 +69,7 @@ class Baseline(Struct, frozen=True, forbid_unknown_fields=True):
     """The baseline file."""
 
     format: Literal["graphviz-dash-baseline"]
-    """Name of the format."""
     version: Literal[1, 2]
-    """Version of the format."""
     tool_version: str
     """Version of graphviz-dash that wrote the file."""
     recordings: tuple[BaselineRecording, ...]

@@ -24,18 +24,17 @@ class ErrorScale(Struct, frozen=True, forbid_unknown_fields=True):
     """90th percentile of the error scores: half the interval of the step time, divided by its
     scale."""
     interval: float
-    """The same for back-to-back steps."""
+    """Likewise for back-to-back steps."""
 
 
 class CalibrationSample(Struct, frozen=True, forbid_unknown_fields=True):
     """One recorded workload: features of its eager trace and times of its clean runs."""
 
     name: str
-    """Name of the workload."""
     nodes: Count
-    """Number of nodes of its graph."""
+    """Nodes of its graph."""
     streams: Count
-    """Number of streams used by its kernels."""
+    """Streams used by its kernels."""
     work_ns: float
     """Kernel time on the critical path of the step, in ns."""
     features: dict[str, float]
@@ -49,26 +48,24 @@ class CalibrationSample(Struct, frozen=True, forbid_unknown_fields=True):
     replay_cpu_ns: Nanoseconds
     """Median launch CPU time of the replay, in ns."""
     predicted_ns: float
-    """Step time predicted by terms fitted without this workload, in ns."""
+    """``step_ns`` predicted by terms fitted without this workload."""
     predicted_interval_ns: float
-    """Back-to-back step time predicted by terms fitted without this workload, in ns."""
+    """``interval_ns`` predicted likewise."""
     eager_cpu_ns: Nanoseconds
     """Launch CPU time of the eager step in the clean pass, in ns."""
     capture_ns: Nanoseconds
-    """Capture time of the graph, in ns."""
+    """In ns."""
     instantiate_ns: Nanoseconds
-    """Instantiation time of the graph, in ns."""
+    """In ns."""
     first_launch_ns: Nanoseconds
-    """Time of the graph's first launch until completion, in ns."""
+    """Until completion, in ns."""
 
 
 class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
     """The calibration file."""
 
     format: Literal["graphviz-dash-calibration"]
-    """Name of the format."""
     version: Literal[2, 3]
-    """Version of the format."""
     tool_version: str
     """Version of graphviz-dash that wrote the file."""
     created: str
@@ -76,7 +73,6 @@ class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
     recorded_at: str
     """Time of recording of the samples, ISO 8601 in UTC."""
     gpu: Gpu
-    """The calibrated device."""
     environment: Environment
     """Hardware and software of the recording."""
     terms: dict[str, float]
@@ -96,5 +92,4 @@ class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
     samples: tuple[CalibrationSample, ...]
     """Samples used to fit the terms."""
     holdout_samples: tuple[CalibrationSample, ...]
-    """Held-out samples, whose errors set the width of intervals. Empty if the samples are
-    cross-validated instead."""
+    """Held-out samples, whose errors set the width of intervals. Empty for cross-validation."""

@@ -42,7 +42,6 @@ class MemoryTime(Struct, frozen=True, forbid_unknown_fields=True):
     """Duration of a kernel that moves ``bytes`` bytes."""
 
     traffic: Traffic
-    """Access of the kernel."""
     l2_hit: bool
     """True if all data was in the L2 cache before."""
     bytes: Count
@@ -55,7 +54,6 @@ class ArithmeticTime(Struct, frozen=True, forbid_unknown_fields=True):
     """Duration of a kernel limited by arithmetic."""
 
     pipe: Pipe
-    """Data type of the inputs."""
     is_matrix: bool
     """False for multiply-adds of a vector kernel."""
     flops: Count
@@ -68,15 +66,12 @@ class Ceilings(Struct, frozen=True, forbid_unknown_fields=True):
     """Content of ceilings.json."""
 
     format: Literal["graphviz-dash-ceilings"]
-    """Name of the format."""
     version: Literal[1]
-    """Version of the format."""
     tool_version: str
     """Version of graphviz-dash that measured."""
     date: str
     """Time of measurement, ISO 8601 in UTC."""
     gpu: Gpu
-    """The measured device."""
     driver: str | None
     """Version of NVIDIA's driver. None if unknown."""
     torch: str | None

@@ -32,7 +32,6 @@ class FactSource(Struct, frozen=True, forbid_unknown_fields=True):
     """Source of one kind of facts, or the reason for its absence."""
 
     fact: CompilationFact
-    """Kind of facts."""
     source: str | None
     """Torch interface that provided the facts. None if unavailable."""
     missing_reason: str | None = None
@@ -49,7 +48,7 @@ class UserLine(Struct, frozen=True, forbid_unknown_fields=True):
     function: str | None = None
     """Enclosing function. None if unknown."""
     code: str | None = None
-    """Source text of the line. None if unknown."""
+    """Text of the line. None if unknown."""
 
     @property
     def text(self) -> str:
@@ -71,17 +70,17 @@ class CompiledFrame(Struct, frozen=True, forbid_unknown_fields=True):
     callers: tuple[UserLine, ...] = ()
     """Program lines that led to the call, innermost first."""
     nodes: Count | None = None
-    """Number of operators in the FX graph. None without a graph."""
+    """Operators in the FX graph. None without a graph."""
     inputs: Count | None = None
-    """Number of inputs of the FX graph. None without a graph."""
+    """Inputs of the FX graph. None without a graph."""
     guards: Count | None = None
-    """Number of guards checked per call. None if unknown."""
+    """Guards checked per call. None if unknown."""
     guard_ns: Count | None = None
     """Time to check the guards once, in ns. None if unknown."""
     compile_ns: Count | None = None
     """Compile time in ns. None if unknown."""
     failure: str | None = None
-    """Reason for a failed compilation. None if it succeeded."""
+    """Reason for the failure. None if it succeeded."""
     code: str | None = None
     """FX graph as printed by torch, at most 20,000 characters. None without a graph."""
 
@@ -98,7 +97,7 @@ class GraphBreak(Struct, frozen=True, forbid_unknown_fields=True):
     hints: tuple[str, ...]
     """Dynamo's suggestions."""
     link: str | None
-    """Link to torch's documentation. None if there is none."""
+    """Torch's documentation. None if there is none."""
     lines: tuple[UserLine, ...]
     """Program lines, innermost first."""
     runs_eagerly: bool = False
@@ -122,7 +121,7 @@ class CompiledGraph(Struct, frozen=True, forbid_unknown_fields=True):
     """A graph compiled by Inductor."""
 
     frame: str | None
-    """Id of its compilation. None if unknown."""
+    """Id of the compilation. None if unknown."""
     key: str
     """Key in Inductor's cache, which names its calls in traces."""
     backward: bool | None
@@ -135,9 +134,8 @@ class SplitOperator(Struct, frozen=True, forbid_unknown_fields=True):
     """An operator that cannot be captured, where Inductor splits a graph."""
 
     name: str
-    """Inductor's name of the operator."""
     reason: str
-    """Reason why it cannot be captured."""
+    """Why it cannot be captured."""
     operator: str | None
     """FX operator. None if unknown."""
     lines: tuple[UserLine, ...]
@@ -148,22 +146,20 @@ class GraphPartition(Struct, frozen=True, forbid_unknown_fields=True):
     """A part of a compiled graph: either captured as a CUDA graph or run without one."""
 
     nodes: Count
-    """Number of Inductor nodes."""
+    """Inductor nodes."""
     inputs: Count
-    """Number of inputs."""
     outputs: Count
-    """Number of outputs."""
     captured: bool
-    """True if the part can be captured."""
+    """True if it can be captured."""
     operators: tuple[SplitOperator, ...]
     """Operators that prevent a capture."""
 
 
 class Partitioning(Struct, frozen=True, forbid_unknown_fields=True):
-    """The partitions of one compiled graph."""
+    """Partitions of one compiled graph."""
 
     frame: str | None
-    """Id of its compilation. None if unknown."""
+    """Id of the compilation. None if unknown."""
     partitions: tuple[GraphPartition, ...]
     """Partitions in execution order."""
 
@@ -198,15 +194,14 @@ class TreeFunction(Struct, frozen=True, forbid_unknown_fields=True):
     id: Count
     """Number in the cudagraph trees."""
     frame: str | None
-    """Id of its compilation. None if unknown."""
+    """Id of the compilation. None if unknown."""
     mode: str
     """``forward``, ``backward`` or ``inference``."""
     inputs: tuple[FunctionInput, ...]
-    """Inputs, in order."""
     warmups: Count = 0
-    """Number of runs before the first recording."""
+    """Runs before the first recording."""
     recordings: Count = 0
-    """Number of CUDA graphs recorded."""
+    """CUDA graphs recorded."""
 
 
 class CopiedInput(Struct, frozen=True, forbid_unknown_fields=True):
@@ -224,28 +219,25 @@ class TreeNode(Struct, frozen=True, forbid_unknown_fields=True):
     """One recorded CUDA graph of the tree. A step replays a path from a root."""
 
     id: Count
-    """Number in the cudagraph trees."""
     function: Count
     """Number of the recorded function."""
     parent: Count | None
-    """Number of the node replayed before it. None for a root."""
+    """Node replayed before it. None for a root."""
     graph: str | None
     """Id of its graph in the bundle. None if unknown."""
     copied: tuple[CopiedInput, ...]
     """Inputs copied before each replay."""
     managed: Count
-    """Number of inputs read in place from earlier graphs' outputs."""
+    """Inputs read in place from earlier graphs' outputs."""
     outputs: Count
-    """Number of outputs."""
     aliased: Count
-    """Number of outputs that share memory with an earlier output."""
+    """Outputs that share memory with an earlier output."""
 
 
 class MovedInput(Struct, frozen=True, forbid_unknown_fields=True):
     """An input whose address changed since the recording."""
 
     name: str
-    """Name in the FX graph."""
     line: UserLine | None = None
     """First line that uses it. None if unknown."""
 
@@ -256,7 +248,6 @@ class Rerecording(Struct, frozen=True, forbid_unknown_fields=True):
     frame: str | None
     """Id of the compilation. None if unknown."""
     function: str
-    """Function name in torch."""
     reason: str
     """Violated expectation of the earlier recording."""
     moved: tuple[MovedInput, ...]
@@ -271,7 +262,7 @@ class CompileWarning(Struct, frozen=True, forbid_unknown_fields=True):
     lines: tuple[UserLine, ...]
     """Program lines that the message names or that made the call, innermost first."""
     count: Count = 1
-    """Number of occurrences."""
+    """Occurrences."""
 
 
 class Compilation(Struct, frozen=True, forbid_unknown_fields=True):
@@ -280,13 +271,12 @@ class Compilation(Struct, frozen=True, forbid_unknown_fields=True):
     torch: str | None
     """Version of torch. None if the log does not contain it."""
     sources: tuple[FactSource, ...]
-    """Source of each kind of facts, or the reason for its absence."""
+    """Source of each kind of facts, or why there is none."""
     frames: tuple[CompiledFrame, ...] = ()
     """Dynamo compilations, in order."""
     breaks: tuple[GraphBreak, ...] = ()
     """Graph breaks, once per location and compilation."""
     recompiles: tuple[Recompile, ...] = ()
-    """Recompilations."""
     graphs: tuple[CompiledGraph, ...] = ()
     """Graphs compiled by Inductor."""
     partitionings: tuple[Partitioning, ...] = ()
@@ -298,8 +288,6 @@ class Compilation(Struct, frozen=True, forbid_unknown_fields=True):
     nodes: tuple[TreeNode, ...] = ()
     """Recorded graphs alive at the end, parents before children."""
     rerecordings: tuple[Rerecording, ...] = ()
-    """Repeated recordings."""
     warnings: tuple[CompileWarning, ...] = ()
-    """Warnings and errors of the cudagraph trees."""
     counters: dict[str, Count] = {}
-    """Counters of Dynamo and Inductor that concern graphs, by ``group.name``."""
+    """Dynamo's and Inductor's counters about graphs, by ``group.name``."""

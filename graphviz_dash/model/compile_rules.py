@@ -42,9 +42,7 @@ class CompileRule(Struct, frozen=True):
     """One rule."""
 
     id: CompileRuleId
-    """Id that causes refer to."""
     title: str
-    """Title of a few words."""
     text: str
     """Explanation of the rule."""
     advice: str

@@ -93,7 +93,7 @@ class CodeLocation(Struct, frozen=True, forbid_unknown_fields=True):
     first_line: Count
     """Line number of the first of ``lines``."""
     lines: tuple[str, ...]
-    """Surrounding source lines. Empty if unavailable."""
+    """Surrounding lines. Empty if unavailable."""
 
     @property
     def text(self) -> str:
@@ -105,11 +105,9 @@ class Finding(Struct, frozen=True, forbid_unknown_fields=True):
     """A violation of a rule by a line of code."""
 
     rule: RuleId
-    """The violated rule."""
     severity: Severity
     """Effect of the violation."""
     detected_by: DetectionMethod
-    """Detection method."""
     ends_capture: bool
     """True if this call ended the capture, or would have."""
     location: CodeLocation | None
@@ -145,25 +143,21 @@ class RuleCheck(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OutputCheck(Struct, frozen=True, forbid_unknown_fields=True):
-    """One tensor after a replay, compared with the same tensor after an eager step from the same
-    state."""
+    """One tensor after a replay, compared with that after an eager step from the same state."""
 
     name: str
     """Path of the tensor in the step's result or state."""
     kind: Literal["result", "state"]
     """Result of the step, or memory that it changes."""
     dtype: str
-    """Data type, as named by torch."""
     shape: tuple[Count, ...]
-    """Shape."""
     elements: Count
-    """Number of elements."""
     differing_elements: Count
-    """Number of unequal elements."""
+    """Unequal elements."""
     max_difference: float | None
     """Largest absolute difference. None if undefined."""
     eager_difference: float | None
-    """Largest absolute difference of two eager steps. None if not measured."""
+    """Likewise of two eager steps. None if not measured."""
 
 
 class DoctorReport(Struct, frozen=True, forbid_unknown_fields=True):
@@ -174,15 +168,15 @@ class DoctorReport(Struct, frozen=True, forbid_unknown_fields=True):
     captured: bool | None
     """True if a capture of the unchanged step succeeded. None if not attempted."""
     attempts: Count
-    """Number of captures tried, including those that replace illegal calls by eager results."""
+    """Captures tried, including those that replace illegal calls by eager results."""
     nodes: Count | None
-    """Number of nodes of the graph. None without a graph."""
+    """Nodes of the graph. None without a graph."""
     steps: Count
-    """Number of compared eager steps."""
+    """Compared eager steps."""
     operators: Count | None
-    """Number of torch operators per step. None if no step was observed."""
+    """Torch operators per step. None if no step was observed."""
     replays: Count
-    """Number of replays compared with an eager step."""
+    """Replays compared with an eager step."""
     findings: tuple[Finding, ...]
     """Violations, in the order of the step."""
     checks: tuple[RuleCheck, ...]

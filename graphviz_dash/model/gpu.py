@@ -11,10 +11,8 @@ class Gpu(Struct, frozen=True, forbid_unknown_fields=True):
     """A device as seen by torch."""
 
     name: str
-    """Name from the driver."""
     compute_capability: tuple[Count, Count]
     """Major and minor version."""
     memory_bytes: Count
-    """Total device memory, in bytes."""
+    """Total memory of the device, in bytes."""
     multiprocessors: Count
-    """Number of multiprocessors."""

@@ -97,9 +97,7 @@ class MemcpyParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="o
     width: Count
     """Width of a row, in bytes."""
     height: Count
-    """Number of rows."""
     depth: Count
-    """Number of slices."""
     pageable: bool | None = None
     """True if an operand is pageable host memory. None if not read."""
 
@@ -110,13 +108,10 @@ class MemsetParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="o
     value: Count | None
     """Value of each element."""
     element_bytes: Count | None
-    """Element size in bytes."""
     width: Count | None
     """Width of a row, in elements."""
     height: Count | None
-    """Number of rows."""
     bytes: Count
-    """Total size in bytes."""
 
 
 class HostParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="host"):
@@ -124,9 +119,9 @@ class HostParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of"
     static functions and functions created at run time."""
 
     function: str | None
-    """Symbol of the function. None if unknown."""
+    """Symbol. None if unknown."""
     library: str | None
-    """File name of its library. None if unknown."""
+    """File name. None if unknown."""
 
 
 class MemAllocParams(
@@ -135,9 +130,7 @@ class MemAllocParams(
     """A memory allocation, freed by a MemFree node or later."""
 
     bytes: Count
-    """Size in bytes."""
     device: Count
-    """Ordinal of the device."""
 
 
 class MemFreeParams(
@@ -178,7 +171,7 @@ class ConditionalParams(
     type: ConditionalType | None
     """Type of the node. None if not read."""
     size: Count | None
-    """Number of bodies. None if not read."""
+    """Bodies. None if not read."""
 
 
 class BatchMemOpParams(
@@ -240,7 +233,6 @@ class GraphNode(Struct, frozen=True, forbid_unknown_fields=True):
     index: Count
     """Position in creation order, which identifies the node in its graph."""
     kind: NodeKind
-    """Node type."""
     params: Params | None = None
     """Parameters. None for kinds without parameters (Empty, ChildGraph), or if not read."""
     bodies: tuple[str, ...] = ()
@@ -260,7 +252,7 @@ class GraphNode(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def label(self) -> str:
-        """Display name of the node, see :func:`format_node_label`."""
+        """Display name, see :func:`format_node_label`."""
         return format_node_label(self.kind, self.params)
 
 
@@ -293,14 +285,13 @@ class GraphEdge(Struct, frozen=True, forbid_unknown_fields=True):
     to_port: Count = 0
     """Port of the downstream node. 0 for all current kinds."""
     type: EdgeType = EdgeType.FULL
-    """Dependency type."""
 
 
 class DriverResult(Struct, frozen=True, forbid_unknown_fields=True):
     """The driver's result of an operation."""
 
     result: str
-    """Name of the result without its prefix; "SUCCESS" on success."""
+    """Name without its prefix; "SUCCESS" on success."""
     graph: str | None = None
     """Id of the graph of the offending node. None if unknown."""
     node: Count | None = None

@@ -41,35 +41,32 @@ class Topology(Struct, frozen=True, forbid_unknown_fields=True):
     """A synthetic graph of empty kernels in parallel chains."""
 
     width: Count
-    """Number of chains."""
+    """Chains."""
     length: Count
-    """Number of nodes per chain."""
+    """Nodes per chain."""
     single_root: bool
     """True for one additional kernel before all chains. Otherwise each chain has its own root."""
     middle_node: Literal["Memcpy", "Memset", "Host"] | None
-    """Kind of the node in the middle of the first chain. None if all nodes are kernels."""
+    """Kind of node in the middle of the first chain. None if all nodes are kernels."""
     nodes: Count
-    """Number of nodes reported by the driver."""
+    """As reported by the driver."""
 
 
 class LaunchSeries(Struct, frozen=True, forbid_unknown_fields=True):
     """All samples of one topology."""
 
     topology: Topology
-    """The synthetic graph."""
     samples: dict[LaunchMeasure, tuple[Nanoseconds, ...]]
-    """Samples in ns by measure, in measurement order."""
+    """In ns, in measurement order."""
     absent: dict[LaunchMeasure, str]
-    """Reason by measure, for measures that this topology does not support."""
+    """Reasons, for measures that this topology does not support."""
 
 
 class LaunchRecording(Struct, frozen=True, forbid_unknown_fields=True):
     """Content of launch.json."""
 
     format: Literal["graphviz-dash-launch"]
-    """Name of the format."""
     version: Literal[1, 2, 3]
-    """Version of the format."""
     tool_version: str
     """Version of graphviz-dash that wrote the file."""
     created: str
@@ -79,36 +76,37 @@ class LaunchRecording(Struct, frozen=True, forbid_unknown_fields=True):
     environment: Environment
     """Hardware and software."""
     trials: Count
-    """Number of samples requested per series."""
+    """Samples requested per series."""
     complete: bool
     """True if all samples were measured."""
     call_ns: tuple[Nanoseconds, ...]
     """Times of cudaRuntimeGetVersion through cuda-python, in ns: an upper bound of the Python call
-    overhead in each CPU time."""
+    overhead in each CPU time.
+    """
     clock_ns: tuple[Nanoseconds, ...]
     """Times between two consecutive clock readings, in ns."""
     series: tuple[LaunchSeries, ...]
     """Samples, one series per topology."""
     process_trials: Annotated[int, Meta(ge=1)] | None = None
-    """Number of consecutive samples measured by one process, graph by graph. None if one process
-    measured all samples, interleaving the graphs (version 1)."""
+    """Consecutive samples measured by one process, graph by graph. None if one process measured all
+    samples, interleaving the graphs (version 1).
+    """
 
 
 class PublishedTime(Struct, frozen=True, forbid_unknown_fields=True):
     """A published time of a synthetic graph with the older and the newer toolkit."""
 
     measure: LaunchMeasure
-    """The measure."""
     chains: Count
-    """Number of parallel chains, each with its own root."""
+    """Parallel chains, each with its own root."""
     length: Count
-    """Number of nodes per chain."""
+    """Nodes per chain."""
     before_us: Count | None
-    """Published time with the older toolkit, in µs. None if unpublished."""
+    """Time with the older toolkit, in µs. None if unpublished."""
     after_us: Count | None
-    """Published time with the newer toolkit, in µs. None if unpublished."""
+    """Time with the newer toolkit, in µs. None if unpublished."""
     speedup: str | None
-    """Speedup as printed. None if not printed."""
+    """As printed. None if not printed."""
     source: str
     """Location in the publication. Values read from a chart are approximate."""
 
@@ -117,9 +115,7 @@ class PublishedLine(Struct, frozen=True, forbid_unknown_fields=True):
     """A time that grows with the nodes of a linear chain."""
 
     measure: LaunchMeasure
-    """The measure."""
     toolkit: str
-    """Version of the toolkit."""
     base_ns: Count
     """Fixed time, in ns."""
     slope_ns: Count
@@ -132,19 +128,14 @@ class PublishedLaunch(Struct, frozen=True, forbid_unknown_fields=True):
     """Launch costs published by others, with an older and a newer toolkit."""
 
     title: str
-    """Title of the publication."""
     authors: str
-    """Authors."""
     address: str
-    """URL of the publication."""
     gpu: str
-    """GPU model."""
     cpu: str
-    """CPU model."""
     older: str
-    """Older toolkit with its driver."""
+    """With its driver."""
     newer: str
-    """Newer toolkit with its driver."""
+    """With its driver."""
     reading_method: str
     """Method of reading values from charts."""
     times: tuple[PublishedTime, ...]

@@ -44,7 +44,6 @@ class MemorySample(Struct, frozen=True, forbid_unknown_fields=True, array_like=T
     time_ns: Count
     """Time since the start of the process, in ns."""
     kind: SampleKind
-    """Moment of the sample."""
     device_used_bytes: Count
     """Used device memory (cudaMemGetInfo), including other processes."""
     reserved_bytes: Count
@@ -56,9 +55,9 @@ class MemorySample(Struct, frozen=True, forbid_unknown_fields=True, array_like=T
     host_bytes: Count
     """Resident memory of the process on the host."""
     name: str | None = None
-    """Id of the graph, or name of the stage or operator. None otherwise."""
+    """Graph id, or name of the stage or operator. None otherwise."""
     others_bytes: Count | None = None
-    """Used device memory of other processes and the driver (NVML), in bytes. None if unknown."""
+    """Other processes and the driver (NVML), in bytes. None if unknown."""
 
     @property
     def outside_bytes(self) -> int:
@@ -110,9 +109,8 @@ class LedgerSpan(Struct, frozen=True, forbid_unknown_fields=True, array_like=Tru
     """An activity of one thread. Spans of a thread are nested."""
 
     kind: SpanKind
-    """Kind of activity."""
     name: str
-    """Name of the module, function or graph. May be empty."""
+    """Module, function or graph. May be empty."""
     thread: Count
     """Number of the thread, in order of appearance. 0 is the main thread."""
     start_ns: Count
@@ -129,9 +127,7 @@ class AllocatorBlocks(Struct, frozen=True, forbid_unknown_fields=True, array_lik
     stream: Count
     """Number of the stream that allocated them, in order of appearance."""
     owner: Owner
-    """Owner."""
     count: Count
-    """Number of allocations."""
     bytes: Count
     """Total size in bytes."""
 
@@ -144,7 +140,6 @@ class ReservedPool(Struct, frozen=True, forbid_unknown_fields=True, array_like=T
     stream: Count
     """Number of the stream, in order of appearance."""
     segments: Count
-    """Number of segments."""
     bytes: Count
     """Total size in bytes."""
     small_bytes: Count
@@ -157,13 +152,11 @@ class TensorGroup(Struct, frozen=True, forbid_unknown_fields=True, array_like=Tr
     """Tensors of the default pool with the same owner, shape and item size."""
 
     owner: Owner
-    """Owner."""
     shape: tuple[Count, ...]
-    """Sizes of the dimensions."""
     item_bytes: Count
     """Size of one element, in bytes."""
     count: Count
-    """Number of storages."""
+    """Storages."""
     bytes: Count
     """Total size of the storages, in bytes."""
 
@@ -172,28 +165,24 @@ class LayerGroup(Struct, frozen=True, forbid_unknown_fields=True):
     """Equal layers of a model."""
 
     name: str
-    """Class of the layers."""
     layers: Count
-    """Number of layers."""
     parameter_bytes: Count
-    """Size of their parameters on the device, in bytes."""
+    """Size on the device, in bytes."""
 
 
 TENSOR_GROUPS: Final = 200
-"""Maximum number of recorded tensor groups."""
+"""Maximum of recorded tensor groups."""
 
 
 class AllocatorState(Struct, frozen=True, forbid_unknown_fields=True):
     """Content of the allocator at one moment."""
 
     sample: Count
-    """Index of the sample taken at that moment."""
+    """Index of its sample."""
     pools: tuple[ReservedPool, ...]
-    """Reserved memory by pool."""
     blocks: tuple[AllocatorBlocks, ...]
-    """Live allocations."""
     layers: tuple[LayerGroup, ...] = ()
-    """Repeated layers of the models, largest first."""
+    """Repeated layers, largest first."""
     tensors: tuple[TensorGroup, ...] = ()
     """Tensors by shape, largest groups first, at most 200."""
 
@@ -202,17 +191,14 @@ class GraphStart(Struct, frozen=True, forbid_unknown_fields=True):
     """Start of one graph."""
 
     graph: str
-    """Id of the graph."""
     pool: PoolId | None
     """Memory pool. None if unknown."""
     stream: Count | None
-    """Number of the capturing stream, in order of appearance. None if unknown."""
+    """Capturing stream, in order of appearance. None if unknown."""
     first_replay_ns: Count | None
-    """End of its first replay's call, in ns since the start of the process. None if never replayed
-    by then.
+    """End of its first replay's call, in ns since the start of the process. None if never replayed.
     """
     failure: bool = False
-    """True if the capture failed."""
     held_bytes: Count | None = None
     """Memory that was freed in the capture and waits for other streams (``record_stream``), at the
     end of the capture, in bytes. None if unknown."""
@@ -224,13 +210,11 @@ class Ledger(Struct, frozen=True, forbid_unknown_fields=True):
     process_start_ns: Count
     """Start of the process on the monotonic clock of the machine, in ns."""
     pid: Count
-    """Process id."""
     parent_pid: Count
-    """Process id of the parent."""
     device: Count | None
     """Index of the device. None without a CUDA context."""
     device_total_bytes: Count | None
-    """Total device memory (cudaMemGetInfo), in bytes. None without a CUDA context."""
+    """Total memory (cudaMemGetInfo), in bytes. None without a CUDA context."""
     module_loading: str | None
     """Loading of kernels by the driver: ``lazy`` or ``eager``. None if unknown."""
     used_before_bytes: Count | None
@@ -248,14 +232,13 @@ class Ledger(Struct, frozen=True, forbid_unknown_fields=True):
     """Content of the allocator, in order."""
     startup_end_ns: Count | None
     """End of the start-up, in ns since the start of the process: return of the first replay that is
-    followed by as many replays as there were captures, without another capture. None if there was
-    none.
+    followed by as many replays as captures, without another capture. None if there was none.
     """
     recorder_ns: Count
-    """Time that the recorder used in the program's threads, in ns."""
+    """Time of the recorder in the program's threads, in ns."""
     compiler_events: dict[str, Count] = {}
-    """Number of events of torch.compile's caches by name, such as ``fx_graph_cache_hit``."""
+    """Events of torch.compile's caches by name, such as ``fx_graph_cache_hit``."""
     settings: dict[str, str] = {}
     """Environment variables that affect memory or start-up."""
     dropped_spans: Count = 0
-    """Number of spans that were not kept."""
+    """Spans that were not kept."""

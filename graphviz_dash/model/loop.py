@@ -67,7 +67,7 @@ class FamilyMember(Struct, frozen=True, forbid_unknown_fields=True):
     """A member of a graph family: the graphs for one key."""
 
     key: tuple[Count, ...] | None
-    """One number per entry of the family's ``axes``. None if unknown."""
+    """Numbers for the family's ``axes``. None if unknown."""
     method: KeyMethod | None
     """Source of the key. None if the key is unknown."""
     graphs: tuple[str, ...]
@@ -88,7 +88,7 @@ class GraphFamily(Struct, frozen=True, forbid_unknown_fields=True):
     size_axis: Count | None
     """Index of the padded axis. None if unknown."""
     module: str | None
-    """Class of the module whose forward is captured. None if none was recorded."""
+    """Class of the captured module. None if none was recorded."""
     members: tuple[FamilyMember, ...]
     """Members in the order of their first captures."""
 
@@ -97,11 +97,8 @@ class GraphCost(Struct, frozen=True, forbid_unknown_fields=True):
     """Costs of one graph. Times are CPU times in ns unless a field defines them otherwise."""
 
     graph: str
-    """Id of the graph."""
     instantiate_ns: Count | None
-    """Time of the call that instantiates, which may also end the capture, in ns. None if not
-    recorded.
-    """
+    """Time of the call that instantiates and may end the capture, in ns. None if not recorded."""
     first_launch_ns: Count | None
     """Time of the first replay's call. None if never replayed."""
     launch_ns: tuple[Count, ...]
@@ -126,8 +123,9 @@ class GraphCost(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LoopSteps(Struct, frozen=True, forbid_unknown_fields=True):
-    """Steps of the loop by start time, one column per fact. All columns have the same length; None
-    marks unknown values."""
+    """Steps by start time, one column per fact. All columns have equal length; None marks unknown
+    values.
+    """
 
     kind: tuple[StepKind, ...]
     """Execution of the step."""
@@ -146,8 +144,8 @@ class LoopSteps(Struct, frozen=True, forbid_unknown_fields=True):
     thread: tuple[Count, ...]
     """Number of the thread, in order of appearance."""
     start_ns: tuple[Count, ...]
-    """Start of the step, in ns since the start of the recording: from the program or engine,
-    otherwise the first replay call.
+    """Start in ns since the start of the recording: from the program or engine, otherwise the first
+    replay call.
     """
     end_ns: tuple[Count, ...]
     """Return of the step's last call, in ns like `start_ns`."""
@@ -156,7 +154,7 @@ class LoopSteps(Struct, frozen=True, forbid_unknown_fields=True):
     gpu_ns: tuple[Count | None, ...]
     """GPU time of its replays between CUDA events, in ns. None if not sampled."""
     requests: tuple[Count | None, ...] = ()
-    """Number of requests of an engine's step. Empty in bundles of older versions."""
+    """Number of requests of an engine's step. Empty in older bundles."""
 
 
 class ProgramLoop(Struct, frozen=True, forbid_unknown_fields=True):
@@ -171,20 +169,20 @@ class ProgramLoop(Struct, frozen=True, forbid_unknown_fields=True):
     step_count: Count
     """Total number of steps."""
     clean_steps: Count
-    """Number of leading rows before a profiler started. Only these have valid times and samples in
-    `graphs`; sizes are always valid.
+    """Leading rows before a profiler started. Only these have valid times and samples in `graphs`;
+    sizes are always valid.
     """
     window_rows: tuple[Count | None, ...]
-    """Row of the step for each mark of the traced window. None if the loop was not active."""
+    """Step's row for each mark of the traced window. None if the loop was not active."""
     engine: str | None = None
-    """Engine with its version, if its state was read. None without an engine."""
+    """Engine with version, if its state was read."""
     engine_capture_bytes: Count | None = None
-    """Memory of the captures as measured by the engine, in bytes: of all graphs by vLLM, of decode
-    graphs by SGLang. None if unknown.
+    """Memory that the engine measured for captures: of all graphs by vLLM, of decode graphs by
+    SGLang. None if unknown.
     """
     later_clean_steps: tuple[Count, Count] | None = None
-    """First row, and row after the last, of the steps after the profiler was detached; their times
-    are valid. None if there are none.
+    """First row, and row after the last, of steps after the profiler was detached; their times are valid.
+    None if there are none.
     """
 
 

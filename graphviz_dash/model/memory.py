@@ -43,7 +43,6 @@ class MemoryStage(Struct, frozen=True, forbid_unknown_fields=True):
     at its end."""
 
     stage: Stage
-    """The stage."""
     peak_allocated_bytes: Count
     """Peak of live allocations, in bytes."""
     peak_reserved_bytes: Count
@@ -81,7 +80,7 @@ class Extent(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
     start: Count
     """First byte in the segment."""
     end: Count
-    """Byte after the last one."""
+    """One byte after the last."""
 
 
 class LiveExtent(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
@@ -92,20 +91,17 @@ class LiveExtent(Struct, frozen=True, forbid_unknown_fields=True, array_like=Tru
     start: Count
     """First byte in the segment."""
     end: Count
-    """Byte after the last one."""
+    """One byte after the last."""
     owner: Owner
-    """Owner of the allocation."""
 
 
 class GraphMemory(Struct, frozen=True, forbid_unknown_fields=True):
     """Allocations of one capture."""
 
     graph: str
-    """Id of the graph."""
     pool: PoolId | None
     """Private pool. None if the capture allocated nothing."""
     allocations: Count
-    """Number of allocations."""
     peak_bytes: Count
     """Peak of its simultaneous live allocations, in bytes."""
     retained_bytes: Count
@@ -124,7 +120,7 @@ class MemoryPass(Struct, frozen=True, forbid_unknown_fields=True):
     method: str
     """Measurement method."""
     iterations: Count
-    """Number of iterations after the captures."""
+    """Iterations after the captures."""
     stages: tuple[MemoryStage, ...]
     """Allocator and device memory per stage, in order."""
     owners_at_end: tuple[OwnedBytes, ...]

@@ -13,13 +13,11 @@ from graphviz_dash.model.graph import Count, Dim3
 
 
 class GraphIds(Struct, frozen=True, forbid_unknown_fields=True):
-    """Ids of one top-level graph in one process. Bodies have no ids; they are launched as part of
-    it."""
+    """Ids of one top-level graph in one process. Bodies have none; they are launched with it."""
 
     graph: str
-    """Id of the graph in the bundle."""
     executable_ids: tuple[Count, ...]
-    """Ids of its executable graphs, as shown in records."""
+    """Ids of its executable graphs, as in records."""
     nodes: tuple[Count, ...]
     """Number of each of its direct nodes, in creation order."""
 
@@ -36,7 +34,7 @@ class NodeSignature(Struct, frozen=True, forbid_unknown_fields=True, array_like=
     block: Dim3 | None
     """Threads of a block per dimension. None for memcpys and memsets."""
     shared: Count | None
-    """Static and dynamic shared memory, in bytes. None for memcpys and memsets."""
+    """Static and dynamic, in bytes. None for memcpys and memsets."""
     registers: Count | None
     """Registers per thread. None for memcpys and memsets."""
     bytes: Count | None
@@ -53,15 +51,13 @@ class NodeIdRow(Struct, frozen=True, forbid_unknown_fields=True, array_like=True
     node: Count
     """Number of the node within its graph: lower half of the record's node id."""
     signature: Count
-    """Index in `looks`."""
+    """Index in `signatures`."""
     device: Count
     """Ordinal of the device."""
     stream: Count
-    """Number of the stream."""
     start_ns: Count
     """Start since the first step of the pass, in ns."""
     duration_ns: Count
-    """Duration in ns."""
 
 
 class NodeIdPass(Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,16 +69,16 @@ class NodeIdPass(Struct, frozen=True, forbid_unknown_fields=True):
     source: str
     """Package and versions."""
     steps: Count
-    """Number of recorded iterations."""
+    """Recorded iterations."""
     dropped_records: Count
-    """Number of records that CUPTI dropped."""
+    """Records that CUPTI dropped."""
     outside_records: Count
-    """Number of discarded records of work outside graphs."""
+    """Discarded records of work outside graphs."""
     graphs: tuple[GraphIds, ...]
     """Ids of each graph in this process."""
     signatures: tuple[NodeSignature, ...]
     """Attributes shared by rows."""
     launch_steps: tuple[Count, ...]
-    """Step of each graph launch."""
+    """Step of each launch."""
     rows: tuple[NodeIdRow, ...]
     """Records, by time."""

@@ -12,19 +12,18 @@ CODE_TYPE: Final = "I"
 
 
 class NodeNames(Struct, frozen=True):
-    """Node names from :func:`~graphviz_dash.model.graph.format_node_label`.
+    """Names from :func:`~graphviz_dash.model.graph.format_node_label`.
 
-    A million nodes share a few hundred names. Codes allow comparing them without an object per
-    node.
+    A million nodes share a few hundred names. Codes compare without an object per node.
     """
 
     names: tuple[str, ...]
-    """Distinct names. A code is an index into them."""
+    """Distinct names, indexed by codes."""
     codes: dict[str, bytes]
-    """Codes of the nodes by graph id, in creation order, each a :data:`CODE_TYPE`."""
+    """By graph id, in creation order, each a :data:`CODE_TYPE`."""
 
     def get_names(self, graphs: Iterable[str]) -> list[str]:
-        """Return the names of the nodes of ``graphs``, one graph after the other.
+        """Return the names of the nodes of ``graphs``, one after the other.
 
         Raises:
             KeyError: A graph was not read.

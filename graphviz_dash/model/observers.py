@@ -36,8 +36,7 @@ class ObservedSeries(Struct, frozen=True, forbid_unknown_fields=True):
     source: str | None
     """Tool and version. None without a tool."""
     steps: tuple[StepTiming, ...]
-    """Times of synchronised steps, including the observer's work within a step (recording events).
-    """
+    """Synchronised steps, including the observer's work within a step (recording events)."""
     interval_ns: Nanoseconds
     """Mean step time over the same number of steps without waits in between, in ns."""
     device_ns: tuple[Nanoseconds, ...]
@@ -45,11 +44,11 @@ class ObservedSeries(Struct, frozen=True, forbid_unknown_fields=True):
     ns. Steps that launch longer than it spins are omitted.
     """
     reported_ns: tuple[Nanoseconds, ...]
-    """GPU times that the tool reports per synchronised step, from the start of the first to the end
-    of the last work, in ns.
+    """GPU times that the tool reports per step, from the start of the first to the end of the last
+    work, in ns.
     """
     records: Count | None
-    """Number of records of GPU work that the tool created. None without records."""
+    """Records of GPU work that the tool created. None without records."""
 
 
 class ObserverPass(Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,6 +56,6 @@ class ObserverPass(Struct, frozen=True, forbid_unknown_fields=True):
     first and last process run without a tool."""
 
     iterations: Count
-    """Number of timed steps per series."""
+    """Timed steps per series."""
     series: tuple[ObservedSeries, ...]
     """Series, in execution order."""

@@ -53,7 +53,7 @@ class Operator(Struct, frozen=True, forbid_unknown_fields=True):
     accesses: tuple[Access, ...]
     """Memory accesses."""
     nodes: Count
-    """Number of its graph nodes."""
+    """Graph nodes."""
     opaque: bool = False
     """True if it may have other effects, so that its order to all work is kept."""
     random: bool = False
@@ -79,19 +79,18 @@ class Attempt(Struct, frozen=True, forbid_unknown_fields=True):
     """One plan with its prediction. The best plans are also captured and timed."""
 
     streams: Count
-    """Number of streams. 1 is the serial capture."""
+    """Streams; 1 is the serial capture."""
     wide_streams: Count
-    """Number of streams with a large library workspace."""
+    """Streams with a large library workspace."""
     edges: Count
-    """Number of dependencies between streams."""
+    """Dependencies between streams."""
     predicted_ns: Nanoseconds
-    """Predicted replay time, in ns."""
     replays_ns: tuple[Nanoseconds, ...] = ()
     """Times from launch to completion per replay, in ns. Empty if not tried."""
     memory_bytes: Count | None = None
     """Device memory of its capture including workspaces, in bytes. None if not tried."""
     workspace_bytes: Count | None = None
-    """Library workspaces of its streams, in bytes. None if not tried."""
+    """Workspaces of its streams, in bytes. None if not tried."""
     serial_ns: Nanoseconds | None = None
     """Median replay time of the serial capture, interleaved with these replays, in ns. None if not
     measured.
@@ -99,7 +98,7 @@ class Attempt(Struct, frozen=True, forbid_unknown_fields=True):
     differs_at: Count | None = None
     """Index of the first operator with other results than eager. None if all are equal."""
     predicted_bytes: Count | None = None
-    """Predicted device memory of its capture, in bytes. None if not recorded."""
+    """Predicted memory of its capture, in bytes. None if not recorded."""
 
 
 class Verdict(StrEnum):
@@ -120,15 +119,15 @@ class ParallelCheck(Struct, frozen=True, forbid_unknown_fields=True):
     """Comparison of replays with eager steps on the same, varying inputs."""
 
     replays: Count
-    """Number of compared replays, each with new inputs."""
+    """Compared replays, each with new inputs."""
     delayed_replays: Count
-    """Number of compared replays with randomly delayed kernels."""
+    """Compared replays with randomly delayed kernels."""
     loaded_replays: Count
-    """Number of compared replays on a busy GPU."""
+    """Compared replays on a busy GPU."""
     tensors: Count
-    """Number of tensors compared per replay: results, and memory written outside the step."""
+    """Tensors compared per replay: results, and memory written outside the step."""
     bitwise_replays: Count
-    """Number of replays with bitwise equal results."""
+    """Replays with bitwise equal results."""
     eager_difference: float
     """Largest difference of two eager steps, relative to the tensor's largest value. 0 means
     bitwise equal.
@@ -153,11 +152,11 @@ class ParallelPlan(Struct, frozen=True, forbid_unknown_fields=True):
     cross_stream_gap_ns: Nanoseconds
     """Estimated time between dependent nodes on different streams, in ns."""
     serial: Attempt
-    """The step captured on one stream."""
+    """Step captured on one stream."""
     attempts: tuple[Attempt, ...]
     """Plans on several streams, by number of streams."""
     selected_streams: Count
-    """Number of streams of the selected plan. 1 is the serial capture."""
+    """Streams of the selected plan. 1 is the serial capture."""
     verdict: Verdict
     """Outcome of the search."""
     memory_limit_bytes: Count | None

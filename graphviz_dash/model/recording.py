@@ -58,11 +58,9 @@ class ProcessOrigin(Struct, frozen=True, forbid_unknown_fields=True):
     start_method: StartMethod | None
     """Start method. None if unknown."""
     pid: Count
-    """Process id."""
     parent_pid: Count
-    """Process id of the parent."""
     parent: str | None
-    """Run of the parent process in the same experiment. None if there is none."""
+    """Run of the parent process. None if there is none."""
 
 
 class RecordedGraph(Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,36 +75,36 @@ class RecordedGraph(Struct, frozen=True, forbid_unknown_fields=True):
     instantiation, in ns.
     """
     step: Count
-    """Number of steps completed before."""
+    """Steps completed before."""
     nodes: Count | None
-    """Number of nodes. None if unreadable; `problem` has the reason."""
+    """Nodes. None if unreadable; `problem` has the reason."""
     replays: Count
-    """Number of recorded launches."""
+    """Recorded launches."""
     window_replays: Count
-    """Number of launches in the traced window."""
+    """Launches in the traced window."""
     profiled: bool
     """True if captured under the recorder's profiler."""
     alive: bool
     """True if the program held the graph until its end."""
     problem: str | None = None
-    """Reason for a failed capture or an unreadable graph. None if there is none."""
+    """Reason for a failed capture or unreadable graph. None if there is none."""
     eviction: bool = False
     """True if the program released the graph before a later capture."""
 
 
 class Recording(Struct, frozen=True, forbid_unknown_fields=True):
-    """Content of recording.json: the program's captures, replays and steps."""
+    """Content of recording.json: captures, replays and steps."""
 
     boundary_kind: BoundaryKind | None
     """Kind of event that ends a step. None if no step ended."""
     boundary: str | None
     """Event that ends a step. None if no step ended."""
     skip_steps: Count
-    """Requested number of capture-free steps before the traced window."""
+    """Requested capture-free steps before the traced window."""
     requested_window_steps: Count
-    """Requested number of steps in the traced window."""
+    """Requested steps in the traced window."""
     steps: Count
-    """Number of steps that ended while the recorder counted."""
+    """Steps that ended while the recorder counted."""
     step_ns: tuple[Count, ...]
     """Wall times between ends of consecutive steps after the last capture and before the window, in
     ns. The recorder synchronised only before the first.
@@ -116,19 +114,19 @@ class Recording(Struct, frozen=True, forbid_unknown_fields=True):
     loop. None if not measured.
     """
     window_steps: Count
-    """Number of complete steps in the traced window."""
+    """Complete steps in the traced window."""
     window_missing_reason: str | None
     """Reason for a missing traced window. None if there is none."""
     profiler_active: bool
     """True if any profiler ran before or during the steps."""
     earlier_replays: Count
-    """Number of launches of graphs captured before the recording."""
+    """Launches of graphs captured before the recording."""
     graphs: tuple[RecordedGraph, ...]
     """Captures, in the order of their start."""
     exit_code: int | None = None
     """Exit code of the program, negative for a signal. None if recorded as a library."""
     process: ProcessOrigin | None = None
-    """The recorded process of the program. None if recorded as a library."""
+    """Recorded process. None if recorded as a library."""
     window_open_ns: Count | None = None
     """Pause of the program when the window opened, in ns. None if it did not open."""
     window_close_ns: Count | None = None

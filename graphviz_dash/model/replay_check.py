@@ -45,9 +45,7 @@ class CheckedTensor(Struct, frozen=True, forbid_unknown_fields=True):
     position: Count
     """Position among the operator's tensors of that role."""
     dtype: str
-    """Data type, as named by torch."""
     shape: tuple[Count, ...]
-    """Shape."""
 
 
 class CheckedOperator(Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,7 +60,7 @@ class CheckedOperator(Struct, frozen=True, forbid_unknown_fields=True):
     stream: Count
     """Number of its stream in order of first use."""
     first_node: Count | None
-    """Index of its first node in the graph. None if it added none."""
+    """Index in the graph. None if it added none."""
     nodes: Count
     """Number of its nodes."""
     in_capture: bool
@@ -85,7 +83,6 @@ class FactDifference(Struct, frozen=True, forbid_unknown_fields=True):
     operator: Count
     """Index of the operator."""
     kind: FactKind
-    """Kind of fact."""
     position: Count
     """Position among the operator's scalars or tensors."""
     capture_value: str
@@ -104,9 +101,8 @@ class TensorDifference(Struct, frozen=True, forbid_unknown_fields=True):
     operator: Count
     """Index of the operator."""
     tensor: CheckedTensor
-    """The tensor."""
     relative: float | None
-    """Difference of the signed sums over the sum of absolute values. None if undefined."""
+    """Difference of signed sums over the sum of absolute values. None if undefined."""
     eager_difference: float | None
     """Same between two eager steps; 0 if bitwise equal. None if not measured."""
     absent: bool = False
@@ -130,13 +126,11 @@ class WrongElements(Struct, frozen=True, forbid_unknown_fields=True):
     operator: Count
     """Index of the operator."""
     tensor: CheckedTensor
-    """The tensor."""
     differing_elements: Count
-    """Number of unequal elements."""
+    """Unequal elements."""
     elements: Count
-    """Number of elements."""
     first: tuple[ElementDifference, ...]
-    """The first unequal elements."""
+    """First unequal elements."""
 
 
 class MissingOrder(Struct, frozen=True, forbid_unknown_fields=True):
@@ -151,14 +145,13 @@ class MissingOrder(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ForeignNodes(Struct, frozen=True, forbid_unknown_fields=True):
-    """Nodes that no operator launched, such as those of Triton kernels."""
+    """Nodes that no operator launched, such as Triton kernels."""
 
     next_operator: Count
-    """Index of the operator before which they were captured."""
+    """Operator before which they were captured."""
     first_node: Count
     """Index of the first one."""
     nodes: Count
-    """Number of nodes."""
     names: tuple[str, ...]
     """Kernels, without repetition."""
 
@@ -184,9 +177,7 @@ class CheckGap(Struct, frozen=True, forbid_unknown_fields=True):
     """Something that the check does not cover."""
 
     subject: str
-    """Subject."""
     reason: str
-    """Reason."""
     count: Count = 1
     """Number of such subjects."""
 
@@ -197,17 +188,17 @@ class ValueCheck(Struct, frozen=True, forbid_unknown_fields=True):
     operators: tuple[CheckedOperator, ...]
     """Operators in the order of the capture."""
     hash_count: Count
-    """Number of tensors hashed per step."""
+    """Tensors hashed per step."""
     nodes: Count
     """Nodes of the graph without hashes."""
     rounds: Count
-    """Number of inputs tried."""
+    """Inputs tried."""
     replays: Count
     """Replays per round."""
     differences: tuple[TensorDifference, ...]
     """Differing tensors by round, replay and operator; limited in number."""
     difference_count: Count
-    """Number of all differing tensors."""
+    """All differing tensors."""
     facts: tuple[FactDifference, ...]
     """Facts that differ from the eager steps."""
     orders: tuple[MissingOrder, ...]
@@ -249,7 +240,6 @@ class MemoryFate(Struct, frozen=True, forbid_unknown_fields=True):
     """Memory of a graph that was freed, moved or reused after the capture."""
 
     graph: str
-    """Id of the graph."""
     node: NodeOwner | None
     """First node that uses it. None if unknown."""
     owner: str
@@ -270,7 +260,6 @@ class RankProgress(Struct, frozen=True, forbid_unknown_fields=True):
     """Progress of a rank in the graph of the same id while another rank hangs."""
 
     rank: Count
-    """Number of the rank."""
     replay: Count
     """Replays that its GPU began."""
     is_busy: bool
@@ -286,7 +275,6 @@ class ReplayStop(Struct, frozen=True, forbid_unknown_fields=True):
 
     kind: Literal["crash", "hang"]
     graph: str
-    """Id of the graph."""
     capture_location: CodeLocation | None
     """Line that captured the graph. None if unknown."""
     rank: Count | None
@@ -300,13 +288,11 @@ class ReplayStop(Struct, frozen=True, forbid_unknown_fields=True):
     last: tuple[NodeOwner, ...]
     """Last nodes that ended, before the suspects."""
     completions: Count
-    """Nodes that ended."""
+    """Ended nodes."""
     nodes: Count
-    """Nodes of the graph."""
     collectives: Count
-    """Collectives in the graph."""
     collectives_passed: Count
-    """Collectives that ended."""
+    """Ended collectives."""
     waited_ns: Count | None
     """Time without progress. None for a crash."""
     error: str | None
@@ -314,7 +300,7 @@ class ReplayStop(Struct, frozen=True, forbid_unknown_fields=True):
     key: str | None = None
     """Label of the graph, such as a batch size. None if unknown."""
     ranks: tuple[RankProgress, ...] = ()
-    """All ranks at that time, by number."""
+    """All ranks, by number."""
 
 
 class ReplayCheck(Struct, frozen=True, forbid_unknown_fields=True):
@@ -329,6 +315,6 @@ class ReplayCheck(Struct, frozen=True, forbid_unknown_fields=True):
     memory: tuple[MemoryFate, ...]
     """Memory that replays would use after its end."""
     graphs: Count
-    """Number of graphs that were marked or watched."""
+    """Graphs that were marked or watched."""
     gaps: tuple[CheckGap, ...]
-    """Parts that were not checked, with reasons."""
+    """Unchecked parts."""

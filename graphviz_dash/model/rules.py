@@ -18,19 +18,16 @@ class Rule(Struct, frozen=True):
     """One rule."""
 
     id: RuleId
-    """Id that findings refer to."""
     title: str
-    """Title of a few words."""
     severity: Severity
     """Effect of a violation: a failed capture, incorrect replays or lost memory."""
     text: str
     """Explanation of the rule."""
     advice: str
-    """Recommended change."""
     wrong: str
-    """A short program that violates the rule."""
+    """Program that violates the rule."""
     right: str
-    """A short program that follows the rule."""
+    """Program that follows the rule."""
 
     @property
     def heading(self) -> str:

@@ -141,7 +141,7 @@ class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
     bytes: Count
     """Size in bytes."""
     sha256: Sha256
-    """SHA-256 hash of the content."""
+    """Hash of the content."""
 
 
 COLLECTOR_ERROR: Final = "GraphvizDashError"
@@ -160,7 +160,6 @@ class Failure(Struct, frozen=True, forbid_unknown_fields=True):
     error: str
     """Name of the exception's class, `ProcessDied`, or `GraphvizDashError`."""
     message: str
-    """Message of the exception."""
     location: str | None
     """``file:line`` of the user's code. None if raised elsewhere."""
     traceback: str
@@ -171,19 +170,19 @@ class Absent(Struct, frozen=True, forbid_unknown_fields=True):
     """A missing fact of a run."""
 
     fact: str
-    """Name of the fact."""
     reason: str
     """Reason why it is missing."""
 
 
 class Environment(Struct, frozen=True, forbid_unknown_fields=True):
     """Hardware and software; versions as printed by each component. None if unknown: imported
-    traces contain little about their machine."""
+    traces contain little about their machine.
+    """
 
     gpu: Gpu | None
     """The device used."""
     gpu_count: Count | None
-    """Number of devices visible to torch."""
+    """Devices visible to torch."""
     driver: str | None
     """Version of NVIDIA's driver."""
     cuda_driver: str | None
@@ -193,21 +192,16 @@ class Environment(Struct, frozen=True, forbid_unknown_fields=True):
     cupti: str | None
     """Version of CUPTI."""
     torch: str | None
-    """Version of torch."""
     cuda_bindings: str | None
     """Version of cuda-python."""
     python: str | None
-    """Version of Python."""
     cpu: str | None
-    """Name of the processor."""
     cpu_count: Count | None
-    """Number of processors available to the process."""
+    """Processors available to the process."""
     os: str | None
-    """Operating system."""
     mps: bool | None = None
     """True if the Multi-Process Service was in use."""
     nccl: str | None = None
-    """Version of NCCL."""
 
     @property
     def gpu_name(self) -> str:
@@ -225,7 +219,7 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True):
     bytes: Count
     """Size in bytes."""
     sha256: Sha256
-    """SHA-256 hash of the content."""
+    """Hash of the content."""
     method: str | None = None
     """Import method. None if the bundle contains the file unchanged."""
 
@@ -234,9 +228,9 @@ class StepWork(Struct, frozen=True, forbid_unknown_fields=True):
     """Work of one step as declared by its workload, for throughput and utilisation."""
 
     model_flops: Count
-    """Floating-point operations of the model's mathematics by `formula`, not of the kernels."""
+    """Operations of the model's mathematics by `formula`, not of the kernels."""
     tokens: Count | None
-    """Number of tokens per step. None if not applicable."""
+    """Tokens per step. None if not applicable."""
     precision: str
     """Data type of the matrix multiplications, such as ``bf16``."""
     formula: str
@@ -247,20 +241,19 @@ class WorkloadInfo(Struct, frozen=True, forbid_unknown_fields=True):
     """The workload and its iteration counts."""
 
     name: str
-    """Name of the workload, or of the program in mode recorded."""
+    """Workload, or program in mode recorded."""
     factory: str
     """``module:function``, or the name of the program in mode recorded."""
     seed: int | None
     """Random seed of torch. None in mode recorded."""
     warmup: Count
-    """Number of iterations before measurements; in mode recorded, steps before the traced window.
-    """
+    """Iterations before measurements; in mode recorded, steps before the traced window."""
     iterations: Count
-    """Number of timed iterations in all processes; in mode recorded, timed steps."""
+    """Iterations of all processes; in mode recorded, timed steps."""
     traced_iterations: Count
-    """Number of iterations under the profiler."""
+    """Iterations under the profiler."""
     parameters: dict[str, int | float | bool | str] = {}
-    """Arguments of its factory, including defaults."""
+    """Arguments of the factory, including defaults."""
     work: StepWork | None = None
     """Work of one step. None if the workload does not declare it."""
 
@@ -269,11 +262,10 @@ class RankGroup(Struct, frozen=True, forbid_unknown_fields=True):
     """Ranks that ran together."""
 
     world_size: Count
-    """Number of ranks."""
     device: Count
     """Index of this rank's GPU on its machine."""
     settings: dict[str, str]
-    """Environment variables that affect collectives, as set during the passes."""
+    """Environment variables that affect collectives."""
     job: str | None = None
     """Display name of the ranks of an imported job. None for collected ranks."""
 
@@ -282,9 +274,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     """Content of manifest.json of a run bundle."""
 
     format: Literal["graphviz-dash-run"]
-    """Name of the format."""
     version: Literal[1, 2, 3, 4, 5, 6, 7, 8]
-    """Version of the format."""
     tool_version: str
     """Version of graphviz-dash that wrote the bundle."""
     created: str
@@ -312,7 +302,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     sources: tuple[Source, ...] = ()
     """Foreign files of an imported run."""
     recorded_at: str | None = None
-    """Time of recording of an imported trace, ISO 8601 in UTC. None if not applicable."""
+    """Recording time of an imported trace, ISO 8601 in UTC. None if not applicable."""
 
     @property
     def recorded_or_created_at(self) -> str:
@@ -331,8 +321,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def job_rank(self) -> int | None:
-        """Rank of the process. None for a single process, including rank 0 of 1 started by
-        torchrun."""
+        """Rank of the process. None for a single process, including rank 0 of 1 of torchrun."""
         is_single_rank = self.group is not None and self.group.world_size == 1
         return None if is_single_rank else self.rank
 
@@ -345,11 +334,10 @@ class GraphUpdate(Struct, frozen=True, forbid_unknown_fields=True):
     target_graph: str
     """Id of the graph that it was updated to."""
     result: DriverResult
-    """Result of the driver."""
     update_ns: tuple[Nanoseconds, ...]
-    """Times of update calls in ns, including failed ones."""
+    """Update calls in ns, including failed ones."""
     instantiate_ns: tuple[Nanoseconds, ...]
-    """Times of instantiating ``by`` instead, in ns."""
+    """Instantiations of ``target_graph`` instead, in ns."""
 
 
 class GraphUpdates(Struct, frozen=True, forbid_unknown_fields=True):
@@ -363,9 +351,8 @@ class PoolUse(Struct, frozen=True, forbid_unknown_fields=True):
     """One private memory pool of the caching allocator."""
 
     id: tuple[Count, Count]
-    """Allocator id of the pool."""
+    """Id in the allocator."""
     segments: Count
-    """Number of segments."""
     reserved_bytes: Count
     """Size of the segments, in bytes."""
     allocated_bytes: Count
@@ -376,9 +363,9 @@ class MemoryShare(Struct, frozen=True, forbid_unknown_fields=True):
     """Live memory of one stream, pool, range of block sizes or line of the program."""
 
     label: str
-    """Name of the stream, pool, range or line."""
+    """Stream, pool, range or line."""
     blocks: Count
-    """Number of live blocks."""
+    """Live blocks."""
     live_bytes: Count
     """Size of the live blocks, in bytes."""
     reserved_bytes: Count | None = None
@@ -386,8 +373,9 @@ class MemoryShare(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LiveMemory(Struct, frozen=True, forbid_unknown_fields=True):
-    """Live blocks of an imported snapshot at its time, including blocks that wait for a stream
-    before they are freed. Each group adds up to all of them, largest first."""
+    """Live blocks of a snapshot, including those that wait for a stream before they are freed. Each
+    group adds up to all, largest first.
+    """
 
     streams: tuple[MemoryShare, ...]
     """By stream."""
@@ -423,41 +411,30 @@ class RunParts(Struct, frozen=True, kw_only=True):
     path: Path
     """Folder of the bundle."""
     manifest: Manifest
-    """Description, failures and files of the run."""
     graphs: tuple[CapturedGraph, ...] = ()
-    """Graphs read from the driver, in the order of their captures, each followed by its bodies."""
+    """Graphs in capture order, each followed by its bodies."""
     clean: CleanTimings | None = None
     """Timings of the clean pass."""
     memory: MemoryUse | None = None
     """Statistics of the allocator after the clean pass."""
     memory_pass: MemoryPass | None = None
-    """Owners of device memory, and pool memory used by each graph."""
+    """Owners of device memory, and pool memory per graph."""
     replay_ids: tuple[GraphIds, ...] = ()
     """Driver ids of the graphs of the traced pass."""
     node_ids: NodeIdPass | None = None
-    """CUPTI's records of replays with node ids."""
     recording: Recording | None = None
-    """Recording of an unmodified program."""
     loop: ProgramLoop | None = None
-    """Graph families of the program and the steps of its loop."""
     parallel: ParallelPlan | None = None
-    """Plan of the step on several streams."""
     doctor: DoctorReport | None = None
-    """Findings of the doctor about the step."""
     replay_check: ReplayCheck | None = None
-    """Wrong, crashed and hanging replays."""
     updates: GraphUpdates | None = None
-    """Results of updating graphs to each other."""
     observers: ObserverPass | None = None
-    """Step times under each observer."""
     compilation: Compilation | None = None
     """Results of torch.compile for the step or the program."""
     ceilings: Ceilings | None = None
-    """Measured limits of the GPU."""
     ledger: Ledger | None = None
     """Device memory and wall time until the first useful replay."""
     source_code: SourceCode | None = None
-    """Code of the source lines of its captures."""
 
 
 class Run(RunParts, frozen=True, kw_only=True):
@@ -470,7 +447,7 @@ class Run(RunParts, frozen=True, kw_only=True):
     replay_trace: Trace | None = None
     """Trace of its steps. None without one, or if traces were not loaded."""
     label: str | None = None
-    """Display name next to a run of another experiment. None within its own experiment."""
+    """Display name of a run of another experiment. None otherwise."""
 
     @property
     def mode(self) -> ExecutionMode:
@@ -479,12 +456,12 @@ class Run(RunParts, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Name of the run in its experiment: its label, or the name of its folder."""
+        """Name in the experiment: its label, or its folder."""
         return self.label or self.path.name
 
     @property
     def capture_traces(self) -> tuple[Trace, ...]:
-        """All traces of its captures. Empty without any, or if traces were not loaded."""
+        """All traces of captures. Empty without any, or if traces were not loaded."""
         captures = () if self.capture_trace is None else (self.capture_trace,)
         return (*captures, *self.additional_capture_traces)
 
@@ -511,9 +488,7 @@ class Experiment(Struct, frozen=True):
     """Runs to compare, in the order of ExecutionMode, then rank."""
 
     path: Path
-    """Folder of the runs."""
     runs: tuple[Run, ...]
-    """The runs."""
     description: str | None = None
     """Description from ``about.txt``, one line. None if missing."""
     baseline: str | None = None

@@ -29,9 +29,7 @@ class GraphLifecycle(Struct, frozen=True, forbid_unknown_fields=True):
     otherwise. The last two fields are measured after the timed series, with cudaGraphLaunch."""
 
     graph: str
-    """Id of the graph."""
     nodes: Count
-    """Number of nodes."""
     capture_ns: Nanoseconds
     """Time of the capture, including the step's Python code."""
     instantiate_ns: Nanoseconds
@@ -66,7 +64,7 @@ class GpuClocks(Struct, frozen=True, forbid_unknown_fields=True):
     sm_mhz: Count
     """Clock of the multiprocessors, in MHz."""
     max_sm_mhz: Count
-    """Maximum clock of this GPU's multiprocessors, in MHz."""
+    """Maximum clock of this GPU, in MHz."""
     memory_mhz: Count
     """Memory clock, in MHz."""
     throttle_reasons: tuple[str, ...]
@@ -94,13 +92,11 @@ class CleanTimings(Struct, frozen=True, forbid_unknown_fields=True):
     """Content of clean.json: timings from processes without a profiler."""
 
     warmup_ns: Nanoseconds
-    """Total time of the first process's warm-up iterations, in ns."""
+    """Total of the first process's warm-up, in ns."""
     steps: tuple[StepTiming, ...]
-    """Synchronised iterations, process by process."""
+    """Synchronised iterations by process."""
     back_to_back_ns: tuple[Nanoseconds, ...]
-    """Times between the CUDA events around each iteration of a second series without
-    synchronisation, in ns.
-    """
+    """Times between the CUDA events around each iteration of a second, unsynchronised series, in ns."""
     graphs: tuple[GraphLifecycle, ...]
     """One-time costs of each graph, from the first process."""
     processes: tuple[CleanProcess, ...] = ()

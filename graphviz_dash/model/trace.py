@@ -92,17 +92,14 @@ class TraceProblem(Struct, frozen=True):
     """A defect of a trace and the affected figures."""
 
     code: str
-    """Stable identifier."""
     text: str
-    """Description."""
 
 
 WHOLE_GRAPH_PATTERN = "^CUDA graph .*, as a whole$"
-"""Names of GPU rows that represent all work of a graph launch, because the profiler traced graphs
-as single units."""
+"""Names of GPU rows that represent all work of a graph launch, traced as single units."""
 
 STITCHED = "stitched-replays"
-"""Code of the problem of replays whose kernels lack individual times."""
+"""Problem of replays whose kernels lack individual times."""
 
 _CUT = ("cut-off", "damaged")
 _INCOMPLETE = (*_CUT, "text-damaged")
@@ -114,9 +111,9 @@ class TraceInfo(Struct, frozen=True):
     source: str
     """Name of the file."""
     events: int
-    """Number of entries in traceEvents."""
+    """Entries in traceEvents."""
     skipped: dict[str, int]
-    """Number of events without a table (flows, metadata, overhead), by category."""
+    """Events without a table (flows, metadata, overhead), by category."""
     origin_ns: int
     """Time of the first event, in ns of the trace's clock (Unix time if the trace has
     baseTimeNanoseconds)."""
@@ -129,13 +126,12 @@ class TraceInfo(Struct, frozen=True):
     cuda_driver_version: int | None
     """CUDA driver version number. None if unknown."""
     device_names: tuple[str, ...]
-    """GPUs listed in the trace."""
     with_stack: bool
     """True if Python stacks were recorded."""
     record_shapes: bool
     """True if shapes of arguments were recorded."""
     problems: tuple[TraceProblem, ...]
-    """Defects with the affected figures."""
+    """With the affected figures."""
 
     @property
     def completeness_problems(self) -> tuple[TraceProblem, ...]:
@@ -173,16 +169,15 @@ class Trace:
     """
 
     info: TraceInfo
-    """Metadata of the trace."""
     gpu: pl.DataFrame
-    """GPU work (GPU_COLUMNS)."""
+    """GPU_COLUMNS."""
     runtime: pl.DataFrame
-    """Calls of the runtime and driver API (RUNTIME_COLUMNS)."""
+    """RUNTIME_COLUMNS."""
     ops: pl.DataFrame
-    """Operators on the CPU (OP_COLUMNS)."""
+    """OP_COLUMNS."""
     annotations: pl.DataFrame
-    """record_function ranges (ANNOTATION_COLUMNS)."""
+    """ANNOTATION_COLUMNS."""
     python: pl.DataFrame
-    """Python frames (PYTHON_COLUMNS)."""
+    """PYTHON_COLUMNS."""
     offsets: EventOffsets | None = None
-    """Locations of rows in the file. None for a trace that was not read from a file."""
+    """None for a trace that was not read from a file."""

@@ -90,7 +90,7 @@ class IcicleBox(Struct, frozen=True):
     name: str
     thread: int
     depth: int
-    """Number of enclosing activities."""
+    """Enclosing activities."""
 
 
 class StartupLedger(Struct, frozen=True):

@@ -52,7 +52,7 @@ class NodeBytes(Struct, frozen=True):
     bytes: float
     """Bytes per node."""
     graphs: int
-    """Number of graphs behind the estimate. 0 means the built-in default, because the program's own
+    """Graphs behind the estimate. 0 means the built-in default, because the program's own
     graphs are too small to measure.
     """
 
