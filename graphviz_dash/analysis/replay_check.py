@@ -268,7 +268,6 @@ def _explain_difference(values: ValueCheck, first: TensorDifference) -> WrongOpe
 
 
 def _explain_by_fact(values: ValueCheck, first: TensorDifference) -> WrongOperator | None:
-    """Explain it by a fact that a replay does not follow."""
     facts = [fact for fact in values.facts if fact.operator == first.operator]
     for kind, cause in _BY_FACT:
         fact = next((item for item in facts if item.kind is kind), None)
@@ -316,7 +315,6 @@ def _explain_by_operator(values: ValueCheck, first: TensorDifference) -> WrongOp
 
 
 def _explain_by_order(values: ValueCheck, first: TensorDifference) -> WrongOperator | None:
-    """Explain it by a read that nothing orders behind its write."""
     for order in values.orders:
         if order.reader <= first.operator:
             return _build(
@@ -326,7 +324,6 @@ def _explain_by_order(values: ValueCheck, first: TensorDifference) -> WrongOpera
 
 
 def _explain_by_input(values: ValueCheck, first: TensorDifference) -> WrongOperator | None:
-    """Explain a tensor that differs before the operator runs."""
     if first.tensor.role != "input":
         return None
     for foreign in values.foreign:

@@ -61,10 +61,9 @@ class Fact(StrEnum):
     OPERATOR_WORK = "work of operators"
     """Bytes and operations from the shapes of a step's operators."""
     COMPLETE_RECORDING = "complete recording"
-    """Parts of a program missing because of recorder errors, which do not reach the program."""
+    """Parts of a program missing because of recorder errors."""
 
     BASELINE = "baseline"
-    """Another run to compare a run with."""
     TYPICAL_STEP = "typical step"
     """Work common to the traced steps of a run."""
     EQUATION = "equation"
@@ -89,11 +88,8 @@ class Fact(StrEnum):
     COMPILED_STEP = "compiled step"
     """The step of a run that was compiled in the same way, without graphs."""
     COMPILATION = "compilation"
-    """Results of torch.compile for the step."""
     COMPILE_TIME = "compile time"
-    """One-time cost of compilation."""
     GPU_WORK = "GPU work"
-    """GPU work of the traced steps."""
     PROCESS_MEMORY = "process memory"
     PEAK_MEMORY = "peak of the allocator"
     WORKLOAD_FLOPS = "operations of a step"
@@ -103,10 +99,8 @@ class Fact(StrEnum):
     """Time saved by a replay, compared with a step of the baseline."""
     OTHER_RANKS = "other ranks"
     RECORDED_STEP = "recorded step"
-    """A step of an unmodified program."""
 
     FAMILIES = "families of graphs"
-    """Graph families and steps of a recorded program."""
     LADDER = "ladder"
     """Recommended capture sizes."""
 
@@ -122,9 +116,8 @@ class Missing(Struct, frozen=True):
     """A missing fact and its reason."""
 
     fact: Fact
-    """The missing fact."""
     reason: str
-    """Reason, phrased without a full stop so that it can follow a colon."""
+    """Reason, without a full stop so that it can follow a colon."""
 
     def add_owner(self, owner_name: str) -> Missing:
         """Prefix the reason with another run: ``the baseline eager: the clean pass failed``."""

@@ -40,9 +40,7 @@ class BaselineRun(Struct, frozen=True, forbid_unknown_fields=True):
     created: str
     """Time of collection, ISO 8601 in UTC."""
     workload: WorkloadInfo
-    """The workload and its iteration counts."""
     environment: Environment
-    """Hardware and software."""
     series: dict[str, tuple[Nanoseconds, ...]]
     """In ns per iteration, by metric id."""
     counts: dict[str, int | float]

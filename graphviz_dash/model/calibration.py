@@ -54,9 +54,7 @@ class CalibrationSample(Struct, frozen=True, forbid_unknown_fields=True):
     eager_cpu_ns: Nanoseconds
     """Launch CPU time of the eager step in the clean pass, in ns."""
     capture_ns: Nanoseconds
-    """In ns."""
     instantiate_ns: Nanoseconds
-    """In ns."""
     first_launch_ns: Nanoseconds
     """Until completion, in ns."""
 
@@ -74,13 +72,11 @@ class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
     """Time of recording of the samples, ISO 8601 in UTC."""
     gpu: Gpu
     environment: Environment
-    """Hardware and software of the recording."""
     terms: dict[str, float]
     """Fitted terms of the step time by name, in ns (or factors)."""
     interval_fixed_ns: float
     """Value of the term ``fixed`` for back-to-back steps, in ns."""
     errors: ErrorScale
-    """Scale of prediction errors."""
     replay_cpu_ns: tuple[float, float]
     """Launch CPU time of a replay: fixed part and part per node, in ns."""
     capture: tuple[float, float]

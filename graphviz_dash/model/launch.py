@@ -68,17 +68,13 @@ class LaunchRecording(Struct, frozen=True, forbid_unknown_fields=True):
     format: Literal["graphviz-dash-launch"]
     version: Literal[1, 2, 3]
     tool_version: str
-    """Version of graphviz-dash that wrote the file."""
     created: str
     """Time of measurement, ISO 8601 in UTC."""
     command: tuple[str, ...]
-    """Command line of the user."""
     environment: Environment
-    """Hardware and software."""
     trials: Count
     """Samples requested per series."""
     complete: bool
-    """True if all samples were measured."""
     call_ns: tuple[Nanoseconds, ...]
     """Times of cudaRuntimeGetVersion through cuda-python, in ns: an upper bound of the Python call
     overhead in each CPU time.
@@ -139,7 +135,6 @@ class PublishedLaunch(Struct, frozen=True, forbid_unknown_fields=True):
     reading_method: str
     """Method of reading values from charts."""
     times: tuple[PublishedTime, ...]
-    """Individual times."""
     lines: tuple[PublishedLine, ...]
     """Times that grow with the nodes, from the text of the publication."""
     statements: tuple[str, ...]

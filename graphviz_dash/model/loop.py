@@ -181,8 +181,8 @@ class ProgramLoop(Struct, frozen=True, forbid_unknown_fields=True):
     SGLang. None if unknown.
     """
     later_clean_steps: tuple[Count, Count] | None = None
-    """First row, and row after the last, of steps after the profiler was detached; their times are valid.
-    None if there are none.
+    """First row, and row after the last, of steps after the profiler was detached; their times are
+    valid. None if there are none.
     """
 
 

@@ -171,7 +171,6 @@ class Absent(Struct, frozen=True, forbid_unknown_fields=True):
 
     fact: str
     reason: str
-    """Reason why it is missing."""
 
 
 class Environment(Struct, frozen=True, forbid_unknown_fields=True):
@@ -414,7 +413,6 @@ class RunParts(Struct, frozen=True, kw_only=True):
     graphs: tuple[CapturedGraph, ...] = ()
     """Graphs in capture order, each followed by its bodies."""
     clean: CleanTimings | None = None
-    """Timings of the clean pass."""
     memory: MemoryUse | None = None
     """Statistics of the allocator after the clean pass."""
     memory_pass: MemoryPass | None = None
@@ -430,7 +428,6 @@ class RunParts(Struct, frozen=True, kw_only=True):
     updates: GraphUpdates | None = None
     observers: ObserverPass | None = None
     compilation: Compilation | None = None
-    """Results of torch.compile for the step or the program."""
     ceilings: Ceilings | None = None
     ledger: Ledger | None = None
     """Device memory and wall time until the first useful replay."""

@@ -96,7 +96,9 @@ class CleanTimings(Struct, frozen=True, forbid_unknown_fields=True):
     steps: tuple[StepTiming, ...]
     """Synchronised iterations by process."""
     back_to_back_ns: tuple[Nanoseconds, ...]
-    """Times between the CUDA events around each iteration of a second, unsynchronised series, in ns."""
+    """Times between the CUDA events around each iteration of a second, unsynchronised series, in
+    ns.
+    """
     graphs: tuple[GraphLifecycle, ...]
     """One-time costs of each graph, from the first process."""
     processes: tuple[CleanProcess, ...] = ()

@@ -141,8 +141,6 @@ class Attribution(Struct, frozen=True):
 
 
 class _CaptureTrace:
-    """Trace of a capture, with tables shared by all its graphs."""
-
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.tables = CaptureTables(trace)

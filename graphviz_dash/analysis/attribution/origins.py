@@ -163,8 +163,6 @@ class Ops:
 
 
 class _SequenceIndex:
-    """Last row with each sequence number, by counting thread."""
-
     def __init__(self, thread: Ints, number: Ints, rows: Ints) -> None:
         order = np.lexsort((number, thread))
         thread, number, rows = thread[order], number[order], rows[order]

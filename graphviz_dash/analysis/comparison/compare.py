@@ -218,7 +218,7 @@ def compare_runs(
     contain only a doctor's report are excluded, unless there are no others.
 
     Args:
-        experiment: the experiment.
+        experiment: the runs.
         baseline: name or mode of a run; default :func:`run_selection.select_baseline`.
         replays: matched replays by run name, if already computed.
         traced_steps: likewise.

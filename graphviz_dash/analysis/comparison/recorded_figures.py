@@ -179,7 +179,6 @@ def list_engine_periods(loop: ProgramLoop) -> list[int]:
 
 
 def _compute_period_and_replay(columns: LoopColumns, timed: Ints) -> tuple[float, float | None]:
-    """Compute mean interval and replay time in ns; None if not timed."""
     member_ids = columns.family * (1 + int(columns.member.max())) + columns.member
     is_sampled = columns.is_replay & (columns.gpu_ns != NONE)
     medians = {

@@ -73,6 +73,5 @@ def find_unseen_graphs(run: Run, match: ReplayMatch | None) -> Caveat | None:
 
 
 def _are_whole_graphs(trace: Trace, rows: Ints) -> bool:
-    """Return True if each row stands for a complete graph."""
     names = trace.gpu["name"].gather(rows).cast(str)
     return bool(len(rows)) and bool(names.str.contains(WHOLE_GRAPH_PATTERN).all())

@@ -69,7 +69,6 @@ def _list_choices(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list
 
 
 def _is_visible(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> bool:
-    """Check whether any node appears as a row of a trace."""
     return any(
         node.kind in VISIBLE_KINDS
         or any(_is_visible(by_id[body], by_id) for body in node.bodies if body in by_id)

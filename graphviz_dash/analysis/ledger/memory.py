@@ -196,8 +196,6 @@ def build_memory_ledger(ledger: Ledger) -> MemoryLedger | None:
 
 
 class _FailedPools:
-    """Memory that failed captures left in private pools."""
-
     def __init__(self, ledger: Ledger) -> None:
         used_pools = {graph.pool for graph in ledger.graphs if not graph.failure}
         # A later capture into the same pool uses the memory of a failed one.
@@ -293,8 +291,6 @@ def sum_owners(state: AllocatorState) -> Counter[LedgerPart]:
 
 
 class _OutsideParts:
-    """Parts outside the allocator, sample by sample."""
-
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._parts: Counter[LedgerPart] = Counter()
@@ -362,7 +358,6 @@ class _OutsideParts:
         return TimePart.BETWEEN_CAPTURES.value
 
     def _find_span(self, begin: int, end: int) -> LedgerSpan | None:
-        """Return the shortest activity that overlaps most of a period."""
         best: tuple[int, int] = (0, 0)
         closest = None
         for span in self._spans:

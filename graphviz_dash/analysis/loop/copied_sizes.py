@@ -71,12 +71,10 @@ def infer_copied_sizes(loop: ProgramLoop, trace: Trace) -> dict[int, int]:
 
 
 def _get_copy_at(copies: dict[int, Ints], position: int) -> Ints:
-    """Return the bytes of the copy at ``position`` before the replay, per step."""
     return np.array([copied_bytes[-position] for copied_bytes in copies.values()], dtype=np.int64)
 
 
 def _find_next_smaller(loop: ProgramLoop, number: int, row: int) -> int:
-    """Find the next smaller captured size; 0 if there is none."""
     family, member = loop.families[number], loop.steps.member[row]
     member_key = _split_key(family, member)
     if member_key is None:

@@ -255,8 +255,6 @@ def build_loop_report(run: Run) -> LoopReport | Missing:
 
 
 class _GraphFacts(Struct, frozen=True):
-    """Facts about each graph by id."""
-
     costs: Mapping[str, GraphCost]
     recorded: Mapping[str, RecordedGraph]
     uses: Mapping[str, int]

@@ -174,7 +174,7 @@ def _find_groups(
 
 
 def _split_chain(chain: list[int], origins: Sequence[NodeOrigin | None]) -> list[IndependentParts]:
-    """Find ranges of a chain that are parts of one backward operator of a product."""
+    """Find ranges that are parts of one backward operator of a product."""
     ranges = []
     start = 0
     while start < len(chain):
@@ -194,7 +194,7 @@ def _split_chain(chain: list[int], origins: Sequence[NodeOrigin | None]) -> list
 
 
 def _parse_backward(origin: NodeOrigin | None) -> tuple[str, str | None, str | None] | None:
-    """Return operator, module and line of a part of a product's backward; None for other work."""
+    """Return operator, module and line of such a part; None for other work."""
     if origin is None or not origin.op_path or origin.op not in _PARTS:
         return None
     name = origin.op_path[0].removeprefix(_ENGINE)

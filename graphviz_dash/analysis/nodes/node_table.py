@@ -224,7 +224,6 @@ def _compute_times(
 def _compute_spread(
     values: Ints, node: Narrow, first: Ints, counts: Ints
 ) -> tuple[Ints, Floats, Ints]:
-    """Compute minimum, median and maximum of each node's values."""
     sorted_values = values[np.lexsort((values, node))]
     last = first + counts - 1
     median = (sorted_values[first + (counts - 1) // 2] + sorted_values[first + counts // 2]) / 2

@@ -157,7 +157,6 @@ def combine_tables(
 
 
 def _list_nested_ids(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]) -> list[str]:
-    """List the ids of a graph and its nested graphs, outer first."""
     ids = [graph.id]
     for name in ids:
         for node in by_id[name].nodes:

@@ -101,7 +101,7 @@ def _find_difference(
 
 
 def _get_appearance(node: GraphNode) -> object:
-    """Return the properties that must agree between ranks, with normalised function names."""
+    """Return the properties that must agree between ranks."""
     match node.params:
         case KernelParams() as kernel:
             shared = (kernel.dynamic_shared, kernel.static_shared)

@@ -361,7 +361,6 @@ class _AlignedCollectives:
         return wait, exposed_ns, transfer
 
     def _measure_hidden_waits(self, waits: Ints) -> Ints:
-        """Return the part of each wait that overlaps other GPU work of the rank."""
         hidden_ns = np.zeros_like(waits)
         for index, lane in enumerate(self._compute):
             if len(lane):
@@ -454,7 +453,6 @@ class _AlignedCollectives:
 
 
 def _build_compute_lane(rank: RankTrace) -> LaneSet:
-    """Return the periods of the rank's GPU work other than communication, as one lane."""
     gpu = rank.trace.gpu
     others = ~find_communication(rank.trace)
     start = get_column(gpu, "ts")[others]
