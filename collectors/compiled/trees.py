@@ -26,7 +26,6 @@ from graphviz_dash.model.compilation import (
 )
 
 TREES: Final = "torch._inductor.cudagraph_trees"
-"""Module that holds the trees."""
 
 TREE_ATTRIBUTES: Final = {
     "torch._inductor.cudagraph_trees.TreeManagerContainer": ("tree_manager",),
@@ -58,13 +57,11 @@ class Trees:
     """Contents of this process's trees."""
 
     functions: tuple[TreeFunction, ...]
-    """Recorded functions."""
     nodes: tuple[TreeNode, ...]
     """Their graphs, parents before children."""
     slow: tuple[str | None, ...]
     """Compilations (None if unknown) whose outputs still wait for their backward."""
     skips: tuple[GraphSkip, ...]
-    """Functions that the trees refuse to record."""
 
 
 def read_trees(graph_id: Callable[[object], str | None]) -> Trees | None:
