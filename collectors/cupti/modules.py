@@ -74,7 +74,7 @@ def watch_modules() -> Iterator[Mapping[str, LaunchControl | None]]:
 
 
 def _load_library() -> ctypes.CDLL | None:
-    """Load the CUPTI that torch loaded, or another one. None if there is none."""
+    """Load the CUPTI that torch loaded, or another one, or return None."""
     for name in _LIBRARIES:
         try:
             return ctypes.CDLL(name)
