@@ -1,8 +1,5 @@
 """Observe calls that are not operators: waits, seeds, events, captures, and functions that make or
-print tensors.
-
-Restores every original at the end.
-"""
+print tensors."""
 
 from __future__ import annotations
 
@@ -251,7 +248,7 @@ def _observe_captures(
 
 @contextmanager
 def observe(watch: StepWatch) -> Iterator[None]:
-    """Send operators and observed calls of this thread, and of threads started meanwhile, to
+    """Send operators and observed calls of this thread and threads started meanwhile to
     ``watch``."""
     run = threading.Thread.run
 

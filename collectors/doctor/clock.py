@@ -16,20 +16,15 @@ class UnjoinedStream:
     """A stream with work that the origin never waited for."""
 
     stream: int
-    """Stream handle."""
     spot: SourceLocation | None
     """User line of its last work, or None."""
     op: str
-    """Operator or call of its last work."""
     unjoined: int
     """Number of operations that nothing waited for."""
 
 
 class StreamClock:
-    """Order between streams, derived from recorded and awaited events.
-
-    Handles identify streams and events.
-    """
+    """Order between streams from recorded and awaited events, by handle."""
 
     def __init__(self, origin: int) -> None:
         self._origin = origin

@@ -52,9 +52,9 @@ def compare_replay(
 
     Args:
         step: Step to run.
-        graph: Graph of the step.
-        result: Return value of the step during capture; replays write there.
-        outside: External memory that the step uses.
+        graph: Its graph.
+        result: Return value during capture; replays write there.
+        outside: External memory of the step.
         stream: Stream of the eager steps.
         with_noise: Measure noise by a second eager step. Invalid if the step changes Python state.
     """
@@ -206,7 +206,6 @@ def iter_step_values(step: Callable[..., Any], depth: int = 3) -> Iterator[tuple
 
 
 def _iter_named_tensors(step: Callable[..., Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield named tensors reachable from a step."""
     for name, value in iter_step_values(step):
         if isinstance(value, torch.Tensor):
             yield name, value

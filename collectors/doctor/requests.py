@@ -17,11 +17,9 @@ class DoctorRequest(Struct, frozen=True):
     factory: str
     """``module:function`` of the workload's factory."""
     seed: int
-    """torch's seed, set before the workload is built."""
     warmup: int
     """Unobserved warmup steps."""
     steps: int
-    """Steps to observe and compare."""
     out: str
     """Existing folder for the report."""
     settings: tuple[str, ...] = ()

@@ -60,9 +60,7 @@ class StepWatch:
     answers: dict[Key, list[Any]] = field(default_factory=dict)
     """Results of those calls in an eager step, in call order."""
     registered_generators: Sequence[torch.Generator] = ()
-    """Generators registered with the graph."""
     log: StepLog = field(default_factory=StepLog)
-    """Operators and calls of the step, in order."""
     breaking_event: Event | None = None
     """First call that broke the capture, or None while valid."""
     external_tensors: dict[int, ExternalTensor] = field(default_factory=dict)
@@ -88,7 +86,7 @@ class StepWatch:
             self._suppressed.on = before
 
     def is_suppressed(self) -> bool:
-        """Check if this thread is within :meth:`quiet`."""
+        """Check if this thread is within :meth:`suppress`."""
         return getattr(self._suppressed, "on", False)
 
     def is_broken(self) -> bool:
@@ -157,7 +155,7 @@ class StepWatch:
         return not self.capture and event.violation is None and threading.active_count() == 1
 
     def classify_failure(self, event: Event, error: BaseException) -> Event:
-        """Return ``event`` with the rule that its error, raised during a capture, indicates."""
+        """Return ``event`` with the rule that its error indicates."""
         message = read_first_line(error)
         if not self.capture or self.breaking_event is not None:
             return event
@@ -234,7 +232,7 @@ class StepWatch:
         return _NO_ANSWER
 
     def get_next_answer(self, key: Key) -> Any:
-        """Return the next recorded eager result of this call and line, or None."""
+        """Return the next recorded eager result, or None."""
         index = self._answered[key]
         self._answered[key] += 1
         values = self.answers.get(key, [])
