@@ -23,8 +23,7 @@ _ARRAY: Final = 3
 
 
 def find_extent(address: int) -> Extent | None:
-    """Return the device or pinned allocation that contains ``address``, or None if unknown to the
-    driver."""
+    """Return the device or pinned allocation that contains ``address``, or None if unknown."""
     attribute = driver.CUpointer_attribute
     status, begin = driver.cuPointerGetAttribute(
         attribute.CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address
@@ -128,7 +127,6 @@ class OperandReader:
         return merge_operands(operand for operand in operands if operand is not None) or None
 
     def _read_arguments(self, params: Any) -> bytes | None:
-        """Return the concatenated arguments of a launch, or None if unreadable."""
         if pointers := int(params.kernelParams or 0):
             sizes = self._read_parameter_sizes(params)
             listed = (ctypes.c_void_p * len(sizes)).from_address(pointers)
