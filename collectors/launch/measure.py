@@ -95,8 +95,8 @@ class LaunchBenchmark:
     def _time_two_launches(self, executable: Any, samples: Samples) -> None:
         """Time the first and the next launch, each into an empty stream.
 
-        As in the sample, nothing else runs between the clock readings. Calling from Python costs
-        about 0.4 µs, and more right after the first launch of a large graph
+        As in the sample, nothing else runs between clock readings. Python adds about 0.4 µs, and
+        more after the first launch of a large graph
         (evaluation/reports/2026-11-21-launch-costs.md).
         """
         launch, wait = runtime.cudaGraphLaunch, runtime.cudaStreamSynchronize

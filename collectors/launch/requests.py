@@ -22,7 +22,7 @@ OTHER_NODE_KINDS: Final[tuple[Literal["Memcpy", "Memset", "Host"], ...]] = (
 
 
 class LaunchRequest(Struct, frozen=True):
-    """Request for ``trials`` of each graph in ``wanted``, written to the file ``out``."""
+    """Request for ``trials`` of each graph, written to the file ``out``."""
 
     topologies: tuple[Topology, ...]
     trials: int
@@ -39,7 +39,6 @@ class LaunchResult(Struct, frozen=True):
     clock_ns: tuple[int, ...]
     """ns between two consecutive clock readings."""
     series: tuple[LaunchSeries, ...]
-    """One series per topology."""
 
 
 def build_topologies(
