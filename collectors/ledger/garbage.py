@@ -74,10 +74,10 @@ def time_collections(add: Callable[[str, int, int], None]) -> Callable[[], None]
 
 
 def is_capture(code: CodeType) -> bool:
-    """Return True for the method of ``torch.cuda.graph`` that collects before its capture."""
+    """Check for the method of ``torch.cuda.graph`` that collects before its capture."""
     return code.co_name == "__enter__" and code.co_filename.endswith("cuda/graphs.py")
 
 
 def has_signal_handler() -> bool:
-    """Return True if the program handles a signal in Python."""
+    """Check if the program handles a signal in Python."""
     return any(callable(_get_handler(number)) for number in _SIGNALS)

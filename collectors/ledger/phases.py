@@ -54,7 +54,7 @@ class PhaseWatch:
         self._finder: AfterImport | None = None
 
     def start(self) -> None:
-        """Follow modules that are imported now or names_to_come."""
+        """Follow modules that are imported now or later."""
         names = (*_PHASES, _COMPILER)
         for name in names:
             if (module := sys.modules.get(name)) is not None:
