@@ -41,8 +41,6 @@ Bytes = dict[int, torch.Tensor]
 
 
 class _StorageKeeper(Follower):
-    """Keeps references to selected storages of a step."""
-
     def __init__(
         self, operators: Sequence[Operator], storages: Sequence[Storage], requested: set[int]
     ) -> None:
@@ -96,7 +94,7 @@ class Checker:
         Args:
             graph: The graph to check.
             alive: Storages left by its capture.
-            delayed: Graphs of the same plan with spinning kernels, and the storages of each.
+            delayed: Graphs with spinning kernels, and their storages.
         """
         with torch.random.fork_rng(devices=[torch.cuda.current_device()]):
             try:

@@ -25,8 +25,6 @@ _MIN_OWN_SHARE: Final = 0.3
 
 
 class _OperatorTimer(Follower):
-    """Places an event after each operator with nodes."""
-
     def __init__(self, operators: Sequence[Operator], storages: Sequence[Storage]) -> None:
         super().__init__(operators, storages)
         self.events: list[tuple[int, torch.cuda.Event]] = []

@@ -64,7 +64,6 @@ class OperatorObserver(TorchDispatchMode):
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Run the operator and record its accesses and nodes."""
         # The capture pass has its own mode for Python's calls into torch; these calls are ours.
         with torch._C.DisableTorchFunction():
             return self._observe_operator(function, types, args, kwargs or {})
