@@ -64,7 +64,6 @@ def reduce_capture_trace(text: bytes) -> bytes:
 
 
 def _select_events(events: list[_Event]) -> list[bool]:
-    """Return for each event whether it attributes captured nodes."""
     windows = _Windows([(event.ts, event.ts + event.dur) for event in events if _is_capture(event)])
     in_window = [windows.overlap(event) for event in events]
     inner_events = [event for event, inside in zip(events, in_window, strict=True) if inside]
@@ -113,7 +112,6 @@ class _Windows:
                 self._ends.append(end)
 
     def overlap(self, event: _Event) -> bool:
-        """Check if the event overlaps a capture."""
         index = bisect_right(self._begins, event.ts + event.dur) - 1
         return not self._begins or (index >= 0 and self._ends[index] >= event.ts)
 

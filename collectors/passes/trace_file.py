@@ -46,7 +46,7 @@ def export_trace(profiler: profile, target: Path, reduce: Reduction | None = Non
 
 
 def compress_trace(plain: Path, target: Path, reduce: Reduction | None = None) -> None:
-    """Write the trace ``plain`` to ``target``, gzip-compressed, after an optional reduction."""
+    """Compress ``plain`` into ``target`` with gzip, after an optional reduction."""
     with plain.open("rb") as file, gzip.open(target, "wb", compresslevel=_LEVEL) as packed:
         if reduce is None:
             shutil.copyfileobj(file, packed, 1 << 20)
