@@ -20,13 +20,9 @@ class SuiteRequest(Struct, frozen=True):
     kind: Literal["clean", "traced"]
     """Time without a profiler, or trace eagerly."""
     suite: str
-    """Module of the workloads."""
     names: tuple[str, ...]
-    """Workloads to run."""
     seed: int
-    """torch's seed, set before each workload is built."""
     warmup: int
-    """Iterations before measurement and capture."""
     iterations: int
     """Replays per timed series."""
     eager_iterations: int

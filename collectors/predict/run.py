@@ -1,4 +1,4 @@
-"""Record every workload of a suite, eager and as one graph, in two processes.
+"""Record every workload of a suite, eager and as one graph.
 
 One process times all workloads without a profiler and another traces them, which takes only
 minutes. Each becomes an experiment of two run bundles.
@@ -56,22 +56,16 @@ class SuiteRecording:
     suite: str
     """Module of the workloads."""
     names: tuple[str, ...]
-    """Workloads to record."""
     factories: dict[str, str]
-    """``module:function`` of each workload, by name."""
+    """``module:function`` of each workload."""
     output: Path
     """Folder with one experiment per workload."""
     iterations: int
-    """Replays per timed series."""
     eager_iterations: int
-    """Eager steps per timed series."""
     traced_iterations: int
     warmup: int
-    """Iterations before measurement and capture."""
     seed: int
-    """torch's seed, set before each workload is built."""
     command: tuple[str, ...]
-    """Command line typed by the user, for the manifests."""
 
 
 def record_suite(
