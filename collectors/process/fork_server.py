@@ -53,10 +53,7 @@ class ForkServer:
     def run(
         self, arguments: Sequence[str], limit: WorkerLimit
     ) -> subprocess.CompletedProcess[str] | None:
-        """Run a pass to its end or kill it at its limit.
-
-        Returns None if the server is unavailable.
-        """
+        """Run a pass, killed at its limit; None if the server is unavailable."""
         connection = self._connect()
         if connection is None:
             return None

@@ -18,7 +18,7 @@ from typing import Final
 from collectors.process.lifeline import PARENT, exit_with_parent
 
 IMPORT_S: Final = 300
-"""Time limit of the import in s."""
+"""Time limit of the import."""
 
 _NVML_CHECK: Final = "PYTORCH_NVML_BASED_CUDA_CHECK"
 """Makes ``torch.cuda.is_available()``, which many modules call on import, leave CUDA alone."""
