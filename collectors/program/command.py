@@ -45,23 +45,20 @@ class RecordingRequest:
     """Program to run and settings of its recording."""
 
     program: tuple[str, ...]
-    """Command line of the program."""
     output: Path
-    """Folder of the experiment."""
     name: str
-    """Name of the run."""
     skip: int
-    """Steps without a capture before the traced window."""
+    """Steps before the traced window."""
     steps: int
     """Steps in the traced window. 0 disables it."""
     window_replays: int
-    """Maximum number of steps in a window that waits for more graphs of a family."""
+    """Maximum steps in a window that waits for more graphs of a family."""
     window_seconds: float | None
-    """Maximum duration of that wait in seconds. None for no limit."""
+    """Maximum duration of that wait, or None."""
     attribute: bool
-    """True to profile captures too."""
+    """Profile captures too."""
     typed: tuple[str, ...]
-    """Complete command line, for the manifest."""
+    """Command line for the manifest."""
 
 
 def record_program(
@@ -117,7 +114,7 @@ def record_program(
 
 
 def _explain_refusal(scratch: Path) -> str | None:
-    """Explain why the recorder cannot write into ``scratch``. None if it can."""
+    """Explain why the recorder cannot write into ``scratch``, or return None."""
     try:
         (scratch / "last").write_bytes(bytes(1 << 16))
     except OSError as error:

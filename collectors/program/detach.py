@@ -32,7 +32,7 @@ _POLL_S: Final = 0.0005
 
 
 def find_obstacle() -> str | None:
-    """Explain why CUPTI must stay attached. None if it can be detached."""
+    """Explain why CUPTI must stay attached, or return None."""
     if not sys.platform.startswith("linux"):
         return "CUPTI can be detached on Linux only"
     value = os.environ.get(TEARDOWN)

@@ -30,11 +30,7 @@ os.read(0, 1)
 
 
 class GroupWitness:
-    """A child that receives the signals of this process group. Use as a context manager.
-
-    Args:
-        signals: Signals to report.
-    """
+    """Context with a child that receives the ``signals`` of this process group."""
 
     def __init__(self, signals: Sequence[signal.Signals]) -> None:
         self._seen: Counter[int] = Counter()

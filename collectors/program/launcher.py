@@ -46,20 +46,17 @@ class PythonProcess(msgspec.Struct, frozen=True):
     """A Python process of the program."""
 
     pid: int
-    """Process id."""
     python: str
     """Path of the interpreter."""
     torch: bool
-    """True if the process imported torch, which triggers the hook."""
+    """The process imported torch, which triggers the hook."""
     error: str | None
-    """Reason why the hook failed, such as a missing module. None if it succeeded or was not
-    triggered."""
+    """Reason why the hook failed, or None if it succeeded or was not triggered."""
 
 
 @dataclass(frozen=True)
 class ProgramExit:
-    """End of the program: exit code, negative for a signal, and its hooked Python processes in
-    order of their start."""
+    """Exit code of the program, negative for a signal, and its hooked processes by start."""
 
     returncode: int
     processes: tuple[PythonProcess, ...]
@@ -98,7 +95,7 @@ def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path)
 
 
 def read_processes(scratch: Path) -> tuple[PythonProcess, ...]:
-    """Read the hooked Python processes, in order of their start."""
+    """Read the hooked Python processes by start."""
     notes = (scratch / _NOTES).glob("*.json")
     return tuple(
         msgspec.json.decode(note.read_bytes(), type=PythonProcess)
@@ -125,7 +122,7 @@ def get_scratch_folder() -> Path:
 
 
 def explain_unwatched(ended: ProgramExit) -> str | None:
-    """Explain in one sentence why no process could be hooked. None if one was hooked."""
+    """Explain in one sentence why no process could be hooked, or return None."""
     if any(process.torch and process.error is None for process in ended.processes):
         return None
     for process in ended.processes:
@@ -137,8 +134,7 @@ def explain_unwatched(ended: ProgramExit) -> str | None:
 
 
 def describe_unhooked(ended: ProgramExit) -> str | None:
-    """Describe processes that imported torch but could not be recorded. None if all were
-    recorded."""
+    """Describe processes with torch that could not be recorded, or return None."""
     torch = [process for process in ended.processes if process.torch]
     errors = [process.error for process in torch if process.error is not None]
     if not errors:
@@ -216,8 +212,7 @@ def _forward_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def require_hook(command: Sequence[str], modules: Sequence[str]) -> None:
-    """Check that the program's Python, if the command names one, has the modules that the hook
-    needs.
+    """Check that the program's Python, if the command names one, has the modules of the hook.
 
     This prevents hours of training without a recording. Launchers such as torchrun are not checked.
 

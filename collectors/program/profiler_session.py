@@ -37,11 +37,11 @@ class StoppedSession(Struct, frozen=True):
     """Result of stopping a session."""
 
     close_ns: int
-    """Pause of the program's thread, in ns."""
+    """Pause of the program's thread."""
     attached_reason: str | None
-    """Reason why CUPTI stays attached although it should be detached. None otherwise."""
+    """Reason why CUPTI stays attached against the request, or None."""
     problem: str | None = None
-    """Reason for a missing trace. None if there is a trace."""
+    """Reason for a missing trace, or None."""
 
 
 class _ThreadEnd:
@@ -58,7 +58,6 @@ class _ThreadEnd:
         self._local.end = _FreeCallback(self._handle_thread_end)
 
     def cancel(self) -> None:
-        """Cancel the call."""
         self._callback = None
 
     def _handle_thread_end(self) -> None:
@@ -68,8 +67,6 @@ class _ThreadEnd:
 
 
 class _FreeCallback:
-    """Calls ``callback`` when it is freed."""
-
     __slots__ = ("_callback",)
 
     def __init__(self, callback: Callable[[], None]) -> None:
@@ -80,11 +77,7 @@ class _FreeCallback:
 
 
 class TraceWriter:
-    """Writes traces of stopped profilers outside the program's thread.
-
-    Args:
-        guard: Keeps errors of torch from the program.
-    """
+    """Writes traces of stopped profilers outside the program's thread."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
@@ -161,7 +154,6 @@ class Session:
         _add_rank()
         self._thread_end = _ThreadEnd(thread_ends)
         self.open_ns = time.perf_counter_ns() - begin
-        """Pause of the program's thread, in ns."""
 
     @property
     def is_owner(self) -> bool:
@@ -180,7 +172,6 @@ class Session:
 
         Args:
             trace: File of the trace, which ``writer`` writes later.
-            writer: Writes the trace.
             on_problem: Receives the reason if the trace cannot be written.
             detach: False if the program ends or starts another profiler.
             obstacle: Known reason why CUPTI must stay attached.
@@ -204,7 +195,7 @@ class Session:
         return StoppedSession(time.perf_counter_ns() - begin, reason)
 
     def _stop_and_detach(self) -> str | None:
-        """Return the reason why CUPTI is still attached. None if it is detached."""
+        """Return the reason why CUPTI is still attached, or None."""
         wait = TeardownWait()
         with request_teardown():
             self._stop()

@@ -65,12 +65,7 @@ def mark_own_profiler() -> Iterator[None]:
 
 
 class ProfilerWatch:
-    """Calls ``on_start`` before each profiler of the program, in the thread that starts it.
-
-    Args:
-        on_start: Closes the recorder's sessions.
-        guard: Keeps errors of the recorder from the program.
-    """
+    """Calls ``on_start`` before each profiler of the program, in the thread that starts it."""
 
     def __init__(self, on_start: Callable[[], None], guard: Guard) -> None:
         self._on_start = on_start

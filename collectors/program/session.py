@@ -191,7 +191,6 @@ _forks_minded = False
 
 
 def _watch_forks() -> None:
-    """Notify the active watcher of forks."""
     global _forks_minded  # noqa: PLW0603  # a registration cannot be taken back
     if not _forks_minded:
         _forks_minded = True

@@ -24,7 +24,6 @@ class StartupLedger:
     """Records the ledger of this process into ``folder``. Errors go to ``guard``.
 
     A thread takes samples from the initialization of CUDA to the end of the start-up.
-    ``count_replays`` returns the number of replays so far.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ SETTLE: Final = 3
 """Profiled steps before the marked ones: CUPTI allocates its buffers then."""
 
 _CLOSE_S: Final = 1.0
-"""Maximum wait for the traced thread to close the window for another thread, in seconds."""
+"""Maximum wait in seconds for the traced thread to close the window."""
 
 _HARD_LIMIT: Final = 5
 """Factor on the event limit for a window without a complete step."""
@@ -89,7 +89,6 @@ class TracedWindow:
         self.attached: str | None = None
         self.ended_by: WindowEnd | None = None
         self.traces = TraceWriter(guard)
-        """Writes the traces of this process."""
         self._settings = settings
         self._on_mark = on_mark
         self._thread_ends = thread_ends
@@ -140,8 +139,7 @@ class TracedWindow:
     def end_step(self, covers: bool) -> None:
         """End a step in the window: mark the next one, or close after the last.
 
-        Args:
-            covers: True if the window contains all required graphs.
+        ``covers``: the window contains all required graphs.
         """
         session = self._session
         if session is None:
@@ -169,8 +167,7 @@ class TracedWindow:
             self._step.__enter__()
 
     def count_replay(self, nodes: int | None) -> None:
-        """Count a replay of a graph with ``nodes`` nodes, None if unknown. Closes the window after
-        too many events."""
+        """Count a replay of a graph with ``nodes`` nodes, None if unknown, and check the limit."""
         self._threads.add(get_ident())
         self._events += _CALL_EVENTS + (_UNKNOWN_NODES if nodes is None else nodes)
         self.check_limit()
@@ -204,7 +201,6 @@ class TracedWindow:
         return self._events * 2 * SETTLE > self._settings.window_events
 
     def _find_limit(self, covers: bool, now: int) -> WindowEnd | None:
-        """Return the limit that the window has reached, if any."""
         settings = self._settings
         if self.marked and self._events >= settings.window_events:
             return WindowEnd.EVENTS
@@ -306,7 +302,7 @@ class CaptureSession:
         self._writer = writer
         self.used = self.profiling = False
         self.attached: str | None = None
-        """Reason why CUPTI is still attached afterwards. None otherwise."""
+        """Reason why CUPTI is still attached afterwards, or None."""
         self._wanted = is_enabled
         self._trace = trace
         self._quiet = 0

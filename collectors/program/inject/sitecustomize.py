@@ -76,7 +76,6 @@ class _AfterTorch:
     def find_spec(
         self, name: str, path: object = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return torch's spec from the other finders, with a loader that calls the hook."""
         # Programs also look for torch without importing it.
         if name != "torch" or self._asking:
             return None
@@ -119,7 +118,6 @@ class _HiddenFrame:
         """Do nothing."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Remove the frame. The error continues."""
         if error is not None and error.__traceback__ is not None:
             error.__traceback__ = error.__traceback__.tb_next
 
@@ -140,13 +138,11 @@ class _Refusal:
 
     def __init__(self) -> None:
         self.text: str | None = None
-        """Description of the error."""
 
     def __enter__(self) -> None:
         """Do nothing."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        """Swallow an error and keep its description."""
         if not isinstance(error, Exception):
             return False
         named = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "

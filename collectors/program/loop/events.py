@@ -71,15 +71,13 @@ class ScopeFacts(msgspec.Struct, frozen=True):
     label: bool
     """True for a label, False for an engine."""
     name: str
-    """Name of the family."""
     axes: tuple[str, ...]
     """Names of the key's numbers; the padded one first."""
     key: tuple[int, ...]
-    """Values of the key's numbers."""
+    """Values of the axes."""
     real: int | None
-    """Requested size. None if unknown."""
+    """Requested size, or None."""
     phase: Phase | None
-    """Phase of the computation. None if unknown."""
     families: tuple[str, ...] = ()
     """Families whose graphs an engine would use for the step, best first. Empty if ``name`` is its
     family. Otherwise the replayed graphs define family and key."""
@@ -96,11 +94,11 @@ class CaptureFacts(msgspec.Struct, frozen=True):
     scope: ScopeFacts
     """Family and key."""
     is_segment: bool
-    """True if a step replays several graphs with this key."""
+    """A step replays several graphs with this key."""
 
 
 class GraphFacts(msgspec.Struct):
-    """Facts about a graph besides its events; fields as in ``model.loop.GraphCost``."""
+    """Facts about a graph besides its events."""
 
     captured_at: tuple[str, ...]
     """``file:line`` of the calls that led to its capture."""
@@ -111,7 +109,7 @@ class GraphFacts(msgspec.Struct):
     shapes: tuple[tuple[int, ...], ...] = ()
     """Shapes of the tensors passed to this module, without weights."""
     engine: CaptureFacts | None = None
-    """Family and key from an engine. None without one."""
+    """Family and key from an engine, or None."""
     numbers: dict[str, int] = {}
     """Integer variables of the capturing functions."""
     instantiate_ns: int | None = None
@@ -125,7 +123,6 @@ class PassFacts(msgspec.Struct, frozen=True):
     """Call of an outermost module outside of captures."""
 
     module: int
-    """Number of the module."""
     shapes: tuple[tuple[int, ...], ...]
     """Shapes of the tensors passed to it."""
 
@@ -137,18 +134,15 @@ class LoopFacts(msgspec.Struct):
     modules: tuple[str, ...]
     """Classes of modules."""
     passes: tuple[PassFacts, ...]
-    """Scopes, by their numbers."""
     graphs: tuple[GraphFacts, ...]
-    """Passes, by their numbers."""
     origin: int
-    """Start of the recording in ns of the performance counter."""
+    """Start of the recording by the performance counter, in ns."""
     dropped: int
-    """Number of steps without events: scopes after the event limit, and replays of a graph at
-    rest."""
+    """Steps without events: scopes after the event limit, and replays of a graph at rest."""
     engine: str | None
     """Engine whose state was read, with its version."""
     engine_capture_bytes: int | None = None
-    """Memory of the captures as measured by the engine, in bytes."""
+    """Memory of the captures as measured by the engine."""
 
 
 Note: TypeAlias = Callable[[tuple[int, ...]], None]
@@ -160,11 +154,8 @@ class LoopLog:
 
     def __init__(self) -> None:
         self.origin = time.perf_counter_ns()
-        """Start of the recording, by the performance counter."""
         self.dropped = 0
-        """Number of steps without events."""
         self.scopes: dict[ScopeFacts, int] = {}
-        """Number of each scope."""
         self._naming = Lock()
         self._rows: list[int] = []
         self._room = EVENTS_KEPT
@@ -218,8 +209,7 @@ class LoopLog:
 
 
 def read_events(file: Path, origin: int) -> Iterator[Event]:
-    """Read events from ``file`` of a recording that started at ``origin``. Ignores a truncated
-    event."""
+    """Read the events of a recording that started at ``origin``, except a truncated one."""
     content = file.read_bytes()
     rows = array("q")
     width = rows.itemsize * _FIELDS

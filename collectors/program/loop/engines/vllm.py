@@ -110,4 +110,3 @@ RUNNERS: Final = {
     "vllm.v1.worker.gpu_model_runner": _follow_runner,
     "vllm.v1.worker.gpu.model_runner": _follow_runner,
 }
-"""Modules of the runners, and the functions that follow them."""
