@@ -87,8 +87,6 @@ _GAP_KINDS: Final = {
 
 @dataclass
 class _HashedGraph:
-    """A capture of the step with hashes."""
-
     graph: Any
     """torch.cuda.CUDAGraph."""
     record: StepRecord
@@ -101,8 +99,6 @@ class _HashedGraph:
 
 @dataclass
 class _Rounds:
-    """Runs of replays and eager steps."""
-
     replays: list[list[Run]] = field(default_factory=list)
     """By round, in order."""
     eager: list[list[Run]] = field(default_factory=list)
@@ -114,10 +110,9 @@ class StepChecker:
     """Compares replays of a step with eager steps.
 
     Args:
-        step: Step to check: a function without arguments.
+        step: Function without arguments.
         replays: Replays per round.
-        other_work: Called before each replay and each eager step, such as the rest of a
-            program's loop, or None.
+        other_work: Called before each replay and each eager step, or None.
     """
 
     def __init__(
@@ -298,7 +293,6 @@ class StepChecker:
         )
 
     def _add_arguments(self, check: ValueCheck, state: SavedState) -> ValueCheck:
-        """Compare the program's graph with a new capture, node by node."""
         if self._graph is None:
             return check
         state.restore()

@@ -43,11 +43,8 @@ class MarksRequest:
     """Program to run with marks."""
 
     program: tuple[str, ...]
-    """Command line of the program."""
     output: Path
-    """Folder of the experiment."""
     name: str
-    """Name of the run."""
     hang_seconds: float
     """Time without progress after which a replay hangs."""
     strict: bool

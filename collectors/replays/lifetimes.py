@@ -87,7 +87,6 @@ class _WatchedGraph:
     """Nodes of a graphed backward pass by the addresses that they use; empty for other graphs."""
 
     def handle_death(self, position: int, spot: SourceLocation | None) -> None:
-        """Request a check before the next replay."""
         self.dead.setdefault(position, spot)
         self.count.next_check = 0
 
@@ -108,7 +107,6 @@ class LifetimeWatch:
         self._references: list[weakref.ref[Any]] = []
         self._workspace_line: SourceLocation | None = None
         self._parameters: list[weakref.ref[torch.Tensor]] = []
-        """Parameters of graphed callables."""
         self._next_comparison = 0
 
     def install(self) -> None:
@@ -357,7 +355,6 @@ class _DeathHandler:
         self._position = position
 
     def __call__(self, _reference: object) -> None:
-        """Handle the release of the memory."""
         self._entry.handle_death(self._position, find_user_location(sys._getframe().f_back))
 
 
@@ -371,7 +368,6 @@ def _sort_extents(record: StepRecord) -> list[tuple[int, int, int]]:
 
 
 def _find_block(segment: Segment, address: int) -> tuple[int, int] | None:
-    """Return address and size of the live block that contains an address, or None."""
     for begin, size in segment.live:
         if begin <= address < begin + size:
             return begin, size
@@ -402,7 +398,6 @@ def _watch_block(extent: tuple[int, int], node: NodeOwner) -> WatchedMemory:
 
 
 def _list_node_addresses(handle: int, read: CapturedGraph) -> list[tuple[int, list[int]]]:
-    """Return the possible addresses among the parameters of each node."""
     reader = OperandReader(AllocationResolver((), (), lambda _: None))
     graph = driver.CUgraph(handle)
     _, count = call(driver.cuGraphGetNodes, graph, 0)
@@ -414,7 +409,6 @@ def _list_node_addresses(handle: int, read: CapturedGraph) -> list[tuple[int, li
 
 
 def _find_operators(record: StepRecord) -> dict[int, int]:
-    """Return the operator of each node."""
     return {
         node: number
         for number, operator in enumerate(record.operators)

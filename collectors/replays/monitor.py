@@ -35,8 +35,6 @@ _MAX_NODES: Final = 16
 
 @dataclass
 class _LastProgress:
-    """Progress of one graph as last seen."""
-
     progress: GraphProgress
     last_change: float
     """Time at which it changed last."""
@@ -44,8 +42,6 @@ class _LastProgress:
 
 @dataclass
 class _Process:
-    """One process of the program."""
-
     folder: NoteFolder
     note: ProcessNote
     file: MarksFile | None = None
@@ -137,11 +133,7 @@ class ReplayMonitor:
         return tuple(sorted(ranks, key=lambda item: item.rank))
 
     def collect(self, returncode: int) -> ReplayCheck:
-        """Read everything after the program's end.
-
-        Args:
-            returncode: Exit code of the program, negative for a signal.
-        """
+        """Read everything after the program's end; a negative ``returncode`` is a signal."""
         self._find_processes()
         crashes: list[ReplayStop] = []
         memory: list[MemoryFate] = []

@@ -52,8 +52,6 @@ def install_hook() -> None:
 
 
 class _GraphState(ReplayCount):
-    """State of one graph, attached to it."""
-
     __slots__ = ("id", "is_callable", "keeps_graph", "number", "recorder", "spot")
 
     def __init__(self, graph_id: str, *, keeps_graph: bool) -> None:
