@@ -160,7 +160,6 @@ class AllNodes:
     # -- as a graph ------------------------------------------------------------------------------
 
     def _build_graph(self, graph: GraphBuilder, after: list[Any]) -> Any:
-        """Add all nodes and return the last."""
         data, other, flag = (tensor.data_ptr() for tensor in (self._data, self._other, self._flag))
         kernels = self._kernels
         load = graph.add_copy(data, self._inputs.data_ptr(), SIZE, "HtoD", after)
@@ -285,7 +284,6 @@ class AllNodes:
                 self._launch_kernel("reflect", BLOCKS, THREADS, _get_data_arguments(data), stream)
 
     def _read_state(self, stream: Any) -> tuple[int, int]:
-        """Wait for and return the step number and the remaining iterations."""
         target, source = self._seen.data_ptr(), driver.CUdeviceptr(self._state.data_ptr())
         call(driver.cuMemcpyDtoHAsync, target, source, 8, stream)
         call(driver.cuStreamSynchronize, stream)

@@ -25,7 +25,6 @@ class GptSize:
     microbatch: int = 2
     """Sequences per step."""
     vocabulary: int = 4096
-    """Number of distinct tokens."""
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "heads", "sequence", "microbatch", "vocabulary"):

@@ -126,7 +126,7 @@ class GraphUpdate:
         torch.cuda.synchronize()
 
     def __call__(self) -> object:
-        """Run one step of the first variant."""
+        """Run the first variant."""
         return self.variants["first"]()
 
 
