@@ -62,10 +62,9 @@ def find_blocks_at_peak(
     events: Sequence[Event],
     segments: SegmentIndex,
 ) -> list[Block]:
-    """Return the live blocks at the memory peak between ``before`` and ``after``.
+    """Return the live blocks at the peak between ``before`` and ``after``.
 
-    Blocks still live at the end have their final owner. Blocks freed since are transient unless
-    they were in ``before``.
+    Blocks live at the end have their final owner. Others are transient unless in ``before``.
     """
     live = {address: block.size for address, block in before.items()}
     total = maximum = sum(live.values())
