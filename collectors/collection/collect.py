@@ -123,7 +123,6 @@ def _split_kept(
 class _CollectionRun:
     request: Collection
     factory: str
-    """``module:function`` of the workload's factory."""
     environment: Environment
     scratch: Path
     """Temporary folder with one subfolder per pass."""
@@ -146,7 +145,7 @@ class _CollectionRun:
                     self.clean_failures[mode] = failure
 
     def time_modes(self) -> None:
-        """Run the clean passes: the first process of each mode, then the second, and so on."""
+        """Run the clean passes, interleaved across the modes."""
         for turn in range(self.request.processes):
             for mode in self.request.modes:
                 if mode in self.clean_failures:
@@ -208,7 +207,6 @@ class _CollectionRun:
     def _run_passes(
         self, mode: ExecutionMode
     ) -> tuple[dict[Pass, Path], tuple[Failure, ...], tuple[Pass, ...]]:
-        """Return the folders of successful passes, the failures and the skipped passes."""
         passes = tuple(
             kind for kind in self.request.get_passes(mode) if kind not in (Pass.PLAN, Pass.CLEAN)
         )

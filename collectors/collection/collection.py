@@ -25,7 +25,6 @@ class Collection:
     """Timed iterations per clean series, across all processes."""
     traced_iterations: int
     warmup: int
-    """Iterations before measurement and capture."""
     seed: int
     """torch's seed, set before the workload is built."""
     command: tuple[str, ...]

@@ -59,7 +59,7 @@ def list_absent_facts(
 ) -> tuple[Absent, ...]:
     """List the missing facts of a run with their reasons.
 
-    ``folders`` are those of successful passes. ``skipped`` passes lack a required pass.
+    ``skipped`` passes lack a required pass.
     """
     lost = [failure.stage for failure in failures if failure.stage not in folders]
     absent = [Absent(kind.fact, "the pass failed, see failures") for kind in lost]

@@ -40,7 +40,7 @@ _MAX_FILE_BYTES: Final = 8 << 20
 
 
 def read_source_code(trace: Path, folders: Sequence[Path] = ()) -> SourceCode | None:
-    """Read the code of the lines named in ``trace``, a Kineto trace, compressed or not.
+    """Read the code of the lines named in a Kineto ``trace``, compressed or not.
 
     Searches relative files in the working folder, ``folders`` and ``sys.path``. Returns None if the
     trace names no line, or is unreadable.
