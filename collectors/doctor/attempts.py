@@ -42,9 +42,7 @@ class CaptureOutcome:
     findings: list[FindingDraft] = field(default_factory=list)
     """Illegal calls in the order of discovery."""
     graph: Any = None
-    """torch.cuda.CUDAGraph of the successful capture, or None."""
     result: Any = None
-    """Return value of the step in that capture."""
     watch: StepWatch | None = None
     """Observations of that capture, or None if none succeeded."""
     finished: bool = False
@@ -107,7 +105,6 @@ def capture_step(
 @dataclass
 class _Attempt:
     graph: Any
-    """Its torch.cuda.CUDAGraph, or None on failure."""
     result: Any
     watch: StepWatch
     broken: Event | None

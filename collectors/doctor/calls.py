@@ -86,7 +86,6 @@ def _observe_call(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Make and record a call, or answer it if known to be illegal."""
     spot = watch.find_location(3)
     event = Event(
         op=name,

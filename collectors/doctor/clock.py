@@ -1,7 +1,6 @@
 """Track streams forked from the captured stream and find those that never rejoin.
 
-Uses vector clocks: each stream counts its own work and, by waiting for an event, learns the work
-before that event.
+Uses vector clocks: a stream that waits for an event learns the work before it.
 """
 
 from __future__ import annotations

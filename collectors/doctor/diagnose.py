@@ -39,7 +39,6 @@ class Examination:
     """Result of an examination."""
 
     reports: tuple[DoctorReport, ...]
-    """One report per observed process."""
     program_exit: ProgramExit | None
     """Exit of the program, or None for a workload."""
     compilations: tuple[Compilation | None, ...] = ()

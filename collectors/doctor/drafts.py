@@ -203,7 +203,6 @@ def _describe_event(event: Event | None) -> str:
 
 
 def _align_events(logs: Sequence[StepLog]) -> Iterator[tuple[Event, ...]]:
-    """Yield matching events while all steps run the same operators."""
     for events in zip(*(log.events for log in logs), strict=False):
         if len({(event.op, event.spot, len(event.inputs)) for event in events}) > 1:
             return
@@ -211,7 +210,6 @@ def _align_events(logs: Sequence[StepLog]) -> Iterator[tuple[Event, ...]]:
 
 
 def _find_moved_inputs(logs: Sequence[StepLog]) -> list[FindingDraft]:
-    """Find external memory whose address changes between steps."""
     first: dict[tuple[int | None, ...], tuple[Event, TensorUse]] = {}
     uses: Counter[tuple[int | None, ...]] = Counter()
     for events in _align_events(logs):

@@ -42,7 +42,6 @@ class Event:
     op: str
     """Name; empty if only the line is known."""
     spot: SourceLocation | None
-    """User line that led to it, or None."""
     stream: str
     """Current CUDA stream, in words."""
     captured: bool

@@ -194,7 +194,6 @@ def _add_output_evidence(
 
 
 def _explain_noise(outputs: Sequence[OutputCheck]) -> str | None:
-    """Explain that two eager steps differ as much as a replay."""
     noise = max(
         (
             check.eager_difference or 0.0

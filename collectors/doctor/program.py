@@ -1,7 +1,8 @@
 """Observe a program from within: its captures, or its training steps if it captures nothing.
 
-Only the first illegal call of each capture is known. Without captures, a step lasts from one
-optimizer step to the next or, without gradients, between calls of an outermost module.
+Only the first illegal call of each capture is known, since the program cannot be run again. Without
+captures, a step lasts from one optimizer step to the next or, without gradients, between calls of
+an outermost module.
 """
 
 from __future__ import annotations
@@ -398,7 +399,6 @@ class _StepObserver:
 
 
 def _read_private_pools() -> list[tuple[tuple[int, ...], int]]:
-    """Return private pools with their bytes."""
     sizes: dict[tuple[int, ...], int] = {}
     for segment in read_segments():
         if segment.pool != DEFAULT_POOL:
@@ -407,7 +407,7 @@ def _read_private_pools() -> list[tuple[tuple[int, ...], int]]:
 
 
 def _count_captured_nodes(stream: int) -> int | None:
-    """Count the nodes captured so far, or return None if the capture is broken."""
+    """None if the capture is broken."""
     # Capture queries may be refused to a capturing thread unless its mode is relaxed.
     with relax_capture_mode():
         error, status, *rest = runtime.cudaStreamGetCaptureInfo(stream)

@@ -51,11 +51,8 @@ def compare_replay(
     """Run an eager step and a replay from the same memory and random state.
 
     Args:
-        step: Step to run.
-        graph: Its graph.
         result: Return value during capture; replays write there.
         outside: External memory of the step.
-        stream: Stream of the eager steps.
         with_noise: Measure noise by a second eager step. Invalid if the step changes Python state.
     """
     state = _name_state(step, outside)

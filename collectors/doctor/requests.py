@@ -23,7 +23,6 @@ class DoctorRequest(Struct, frozen=True):
     out: str
     """Existing folder for the report."""
     settings: tuple[str, ...] = ()
-    """Workload parameters as ``name=value``."""
     marks: str | None = None
     """Folder for the marks of a check of replays, or None to examine the capture."""
 
