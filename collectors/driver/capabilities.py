@@ -1,4 +1,4 @@
-"""Ask the driver about the options for a captured graph: device launch, update, disabled nodes.
+"""Ask the driver about device launch, updates and disabled nodes of a captured graph.
 
 Source: CUDA driver API, cuGraphInstantiateWithParams, cuGraphExecUpdate, cuGraphNodeGetEnabled.
 """

@@ -99,7 +99,6 @@ class OperandReader:
                 return []
 
     def _resolve_all(self, *addresses: Any) -> tuple[Operand, ...] | None:
-        """Return the memory at ``addresses``, or None if any is unknown."""
         operands = [self._reach.resolve(int(address)) for address in addresses]
         resolved = [operand for operand in operands if operand is not None]
         return merge_operands(resolved) if len(resolved) == len(operands) else None
@@ -157,7 +156,6 @@ class OperandReader:
 
 
 def _read_packed_arguments(extra: int) -> bytes | None:
-    """Return the arguments of a launch that passed one buffer."""
     words = ctypes.cast(extra, ctypes.POINTER(ctypes.c_void_p))
     buffer = size = None
     index = 0

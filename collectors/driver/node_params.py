@@ -259,7 +259,6 @@ def _get_context_device(context: Any) -> int:
 
 
 def _find_side(memory_type: str, address: int) -> str | None:
-    """Return H or D for the memory's location."""
     if memory_type != "unified":
         return _SIDES[memory_type]
     attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
