@@ -209,7 +209,6 @@ def _parse_sizes(text: str) -> tuple[int, ...]:
 
 
 def _join_worker(worker: BaseProcess) -> bool:
-    """Wait for a worker to exit; kill it on timeout."""
     worker.join(_END_S)
     if worker.is_alive():
         worker.kill()
