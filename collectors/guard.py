@@ -1,7 +1,6 @@
 """Keep recorder errors away from the recorded program.
 
-Every entry from the program into the recorder goes through a :class:`Guard`. Only the guard catches
-all errors.
+Every entry from the program goes through a :class:`Guard`, which alone catches all errors.
 """
 
 from __future__ import annotations
