@@ -48,7 +48,7 @@ def build_topologies(
 
     Linear chains of all ``lengths``; ``width`` parallel chains of ``chain_lengths``, with one or
     separate roots; ``widths`` chains of 10 nodes; chains of 100 nodes with a different node kind in
-    the middle. The driver counts ``nodes`` later.
+    the middle.
     """
     planned = [Topology(1, length, False, None, 0) for length in lengths]
     for length in chain_lengths:

@@ -93,7 +93,6 @@ def _run_trials(
     trials: int,
     is_stopped: Callable[[], bool],
 ) -> list[Row]:
-    """Run ``trials`` after a discarded one; fewer once stopped."""
     rows: list[Row] = []
     measure(topology)
     while len(rows) < trials and not is_stopped():
