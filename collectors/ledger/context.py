@@ -13,8 +13,8 @@ from collectors.guard import HIDDEN_FRAME
 def watch_initialization(
     prepare: Callable[[], None], handle: Callable[[int, int], None]
 ) -> Callable[[], None]:
-    """Call ``prepare`` before torch's CUDA initialization and ``handle`` with its begin and end, in
-    its thread.
+    """Call ``prepare`` before torch's CUDA initialization and ``handle`` with its begin and end,
+    once, in its thread.
 
     Returns a function that stops this. Does nothing if CUDA is initialized.
     """

@@ -199,7 +199,6 @@ class LedgerRecorder:
         return numbers
 
     def _read_others(self) -> None:
-        """Read the memory of other processes, as far as the driver lists this one."""
         if self._uuid is None:
             self._uuid = self._read_uuid()
         memory = read_device_memory(os.getpid()).get(self._uuid or "")
@@ -208,7 +207,6 @@ class LedgerRecorder:
             self._others = max(0, before.used - before.others + memory.others)
 
     def _is_repetition(self, kind: SampleKind, numbers: DeviceNumbers) -> bool:
-        """Check if a frequent sample adds nothing to the previous sample."""
         if kind not in (SampleKind.PERIODIC, SampleKind.OPERATOR) or not self._samples:
             return False
         last = self._samples[-1]

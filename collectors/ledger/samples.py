@@ -137,8 +137,6 @@ def read_state(*, collect: bool) -> AllocatorState:
 
 
 class _Content:
-    """Sums over the segments of the allocator."""
-
     def __init__(self) -> None:
         self.pools: dict[tuple[Pool, int], list[int]] = {}
         self.blocks: dict[tuple[Pool, int, Owner], list[int]] = {}
