@@ -1,4 +1,4 @@
-"""A step captured with only the dependencies that its data needs, for replay by a program."""
+"""A step captured with only its data's dependencies, for replay by a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observe a step: its operators, their time and resources, and the cost of a plain capture."""
+"""Observe a step: its operators and the cost of a plain capture."""
 
 from __future__ import annotations
 
@@ -51,11 +51,9 @@ class ObservedStep:
     serial_graph: StepGraph
     """Plain capture on one stream."""
     kernels: tuple[Kernels, ...]
-    """Kernels of each operator in the plain capture."""
     serial_bytes: int
     """Device memory of the plain capture, including workspaces."""
     stream_workspace_bytes: int
-    """Workspace bytes of its stream."""
     fitted_bytes: int | None
     """Reduced workspace of a wide stream, or None for the full size."""
     wide_bytes: int

@@ -166,7 +166,7 @@ def capture_with_plan(
     """Capture a step by a plan and verify by the graph's edges that all shared memory is ordered.
 
     ``fitted_bytes`` is the workspace of wide streams, None for the usual size. ``delays`` are
-    those of :class:`OperatorIssuer`. ``copies`` enables copies of results.
+    those of :class:`OperatorIssuer`.
 
     Raises:
         RefusedError: The step differs from the observation, or two operators are unordered.
