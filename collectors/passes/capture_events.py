@@ -44,7 +44,7 @@ class _Event(Struct):
 def reduce_capture_trace(text: bytes) -> bytes:
     """Return the trace ``text`` without the events that attribute no captured node.
 
-    The text of the kept events does not change, and neither does a trace that is not valid JSON.
+    Kept events and invalid JSON do not change.
     """
     try:
         content = msgspec.json.decode(text, type=dict[str, Raw])
