@@ -8,7 +8,6 @@ from msgspec import Struct
 
 EAGER: Final = "eager.json"
 GRAPH: Final = "graph.json"
-"""Clean timings in a workload's folder."""
 
 DONE: Final = "done: "
 """Prefix of the line that reports a finished workload."""
