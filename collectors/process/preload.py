@@ -57,7 +57,6 @@ def fork_with_modules(load: Callable[[], object]) -> bool:
 
 
 def _load_safely(load: Callable[[], object]) -> bool:
-    """Run ``load``, and check that later forks can use a GPU."""
     threads = _count_threads()
     # Without a handler, the signal ends a fork that imports for too long.
     signal.alarm(IMPORT_S)

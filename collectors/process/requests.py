@@ -61,7 +61,6 @@ class PassRequest(Struct, frozen=True):
     group: GroupRequest | None = None
     """Rendezvous with other ranks, or None for a single process."""
     settings: tuple[str, ...] = ()
-    """Workload parameters as ``name=value``."""
     observer: Observer | None = None
     """Observer to attach, or None."""
     turn: int = 0
