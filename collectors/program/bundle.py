@@ -87,7 +87,6 @@ class Program:
     unhooked: str | None = None
     """Description of unrecorded processes, or None."""
     pythons: frozenset[int] = frozenset()
-    """Ids of the program's Python processes."""
     pid: int | None = None
     """Process id of the command. None if the program continues."""
 
@@ -156,7 +155,7 @@ def _find_written(folder: Path) -> str | None:
 
 
 def _free_target(output: Path, name: str, names: Counter[str]) -> Path:
-    """Return ``output/name``, or the next free number if another run has that name by now."""
+    """Return ``output/name``, or the next free number."""
     while True:
         names[name] += 1
         target = output / (name if names[name] == 1 else f"{name}-{names[name]}")

@@ -50,7 +50,7 @@ class RecordingRequest:
     skip: int
     """Steps before the traced window."""
     steps: int
-    """Steps in the traced window. 0 disables it."""
+    """0 disables it."""
     window_replays: int
     """Maximum steps in a window that waits for more graphs of a family."""
     window_seconds: float | None
@@ -58,7 +58,6 @@ class RecordingRequest:
     attribute: bool
     """Profile captures too."""
     typed: tuple[str, ...]
-    """Command line for the manifest."""
 
 
 def record_program(
@@ -133,8 +132,7 @@ def get_exit_code(returncode: int, written: bool) -> int:
 
 
 def get_program_name(command: Sequence[str]) -> str:
-    """Return the script or module that a command runs: ``train.py`` for ``python -u /x/train.py
-    -v``."""
+    """Return the script or module of a command: ``train.py`` for ``python -u /x/train.py -v``."""
     for index, argument in enumerate(command):
         if argument.endswith(".py"):
             return Path(argument).name

@@ -42,7 +42,6 @@ class Identity(msgspec.Struct, frozen=True):
     rank: int | None
     """Rank given by torchrun, or None."""
     group: RankGroup | None
-    """Ranks of torchrun, or None."""
     torch: str
     python: str
     forked: bool = False

@@ -1,8 +1,7 @@
 """Run a program once, with a hook in each of its Python processes.
 
-The program starts as its user would start it (``python train.py``, ``torchrun ...``, ``python -m
-package``), with the same terminal, and is not changed. A folder on PYTHONPATH contains a
-``sitecustomize`` that calls the hook after the import of torch
+The program starts as its user would start it, with the same terminal. A folder on PYTHONPATH
+contains a ``sitecustomize`` that calls the hook after the import of torch
 (docs/decisions/0008-hook-programs-with-sitecustomize.md).
 """
 
@@ -47,7 +46,6 @@ class PythonProcess(msgspec.Struct, frozen=True):
 
     pid: int
     python: str
-    """Path of the interpreter."""
     torch: bool
     """The process imported torch, which triggers the hook."""
     error: str | None
@@ -70,7 +68,6 @@ def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path)
     the main thread: signals that would end the caller are forwarded to the program.
 
     Args:
-        command: Program and arguments, as split by a shell.
         hook: ``module:function``, called without arguments right after ``import torch``, in the
             importing thread. It reads :func:`get_settings` and :func:`get_scratch_folder`. The
             result lists its errors. It runs again in a child that imports torch, but not in later

@@ -1,5 +1,4 @@
-"""Connect a program and the recorders of its processes: keep errors away, and follow forked
-children.
+"""Connect a program and the recorders of its processes.
 
 A forked child inherits the watched methods of torch and its parent's recorder, whose files belong
 to the parent. It gets its own recorder when it first captures or labels a step, because most

@@ -136,7 +136,6 @@ class Session:
     """One session of the profiler. Only the thread that starts it can stop it.
 
     Args:
-        shapes: Record the shapes of operators' inputs.
         thread_ends: Called if the thread that starts it ends first.
 
     Raises:

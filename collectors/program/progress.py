@@ -1,8 +1,7 @@
 """Counts that survive a killed process: replays, steps and step times.
 
 The file of a program's state is too slow to write often. These two files contain only numbers: a
-row of counts that is overwritten, and step times that are appended. Written data stays in a file
-when its process is killed.
+row of counts that is overwritten, and step times that are appended.
 """
 
 from __future__ import annotations

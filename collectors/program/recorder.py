@@ -122,7 +122,6 @@ class ProgramRecorder:
         self._clock = StepClock(self._handle_step_end, self._handle_step_start)
         self._ledger = StartupLedger(folder, guard, self._count_replays)
         self.loop = LoopRecorder(folder, guard, self._handle_scope_end)
-        """Records which graphs are replayed, when, and in which step."""
         self._profilers = ProfilerWatch(self._handle_profiler_start, guard)
         thread_ends = partial(self.end_traces, end=WindowEnd.THREAD)
         self._window = TracedWindow(
@@ -712,7 +711,6 @@ def _describe_holder(graph_id: str, name: str) -> str:
 
 
 def _is_compiled_capture(frame: FrameType | None) -> bool:
-    """Check if the capture belongs to torch.compile's cudagraph trees."""
     while frame is not None:
         if "cudagraph_trees" in frame.f_code.co_filename:
             return True

@@ -1,5 +1,5 @@
-"""Record a program from inside: :func:`record` and :func:`step`, and the hook that ``graphviz-dash
-collect -- python train.py`` puts into each process.
+"""Record a program from inside: :func:`record`, :func:`step`, and the hook of ``graphviz-dash
+collect``.
 
 Imports torch only for recording.
 """

@@ -133,8 +133,6 @@ class _Passing:
 
 
 class _FirstLaunch:
-    """Reports the first launch of a graph at its end."""
-
     __slots__ = ("_counter", "_watcher")
 
     def __init__(self, watcher: Watcher, counter: ReplayCounter) -> None:

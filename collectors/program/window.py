@@ -61,7 +61,7 @@ UNUSED: Final = "the program has not used CUDA"
 
 
 class TracedWindow:
-    """A window of marked, synchronised steps. Call :meth:`boundary` between them.
+    """A window of marked, synchronised steps. Call :meth:`end_step` between them.
 
     ``profiling``: True while the profiler runs. ``marked``: number of complete steps in the trace.
     ``done``: True if no more steps follow. ``refused``: reason for a missing trace, or None.
@@ -313,9 +313,7 @@ class CaptureSession:
     def begin_capture(self, graph_id: str, compiled: bool) -> None:
         """Start the profiler at the first capture, and mark the capture in the trace.
 
-        Args:
-            graph_id: Id of the graph.
-            compiled: True for captures of torch.compile, whose compiler must not see the ranges.
+        ``compiled`` captures are torch.compile's, whose compiler must not see the ranges.
         """
         if self._wanted and not self.used:
             session = start_session(Fact.CAPTURE_PASS, True, self._thread_ends, self._profilers)
@@ -345,8 +343,7 @@ class CaptureSession:
     def close(self, detach: bool = True) -> None:
         """Stop the profiler, if it runs.
 
-        Args:
-            detach: False if a profiler starts next, or the program ends.
+        ``detach``: False if a profiler starts next, or the program ends.
         """
         if self._session is not None:
             session, self._session = self._session, None
@@ -364,5 +361,4 @@ def _discard_problem(_problem: str) -> None:
 
 
 def _count_allocations() -> int:
-    """Return the number of allocations by torch on the current device."""
     return int(torch.cuda.memory_stats().get("allocation.all.allocated", 0))

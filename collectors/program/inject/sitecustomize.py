@@ -151,7 +151,6 @@ class _Refusal:
 
 
 def _call_hook(hook: str, note: _Note) -> None:
-    """Call ``module:function`` without arguments and note errors."""
     module, _, function = hook.partition(":")
     error = _hidden(module)
     if error is None:

@@ -35,7 +35,6 @@ class StepEvents:
     end: int = 0
     """End of its last call."""
     replays: list[Event] = field(default_factory=list)
-    """Launches of graphs."""
     captures: list[Event] = field(default_factory=list)
     passes: list[Event] = field(default_factory=list)
     """Calls of modules whose forward is captured elsewhere."""
@@ -77,13 +76,10 @@ def assemble_loop(
     graphs: Sequence[str],
     boundary: BoundaryKind | None,
 ) -> ProgramLoop:
-    """Assemble the loop of a process.
+    """Assemble the loop of a process from ``events`` in any order.
 
-    Args:
-        events: Events in any order.
-        facts: Meaning of the numbers in events; a row for each of ``graphs``.
-        graphs: Ids of graphs, by their numbers.
-        boundary: Description of the event that ends a step.
+    ``facts`` has a row for each of ``graphs``, ids by their numbers. ``boundary`` describes the
+    event that ends a step.
     """
     by_kind: dict[EventKind, list[Event]] = {kind: [] for kind in EventKind}
     for event in sorted(events, key=lambda event: event.begin):

@@ -74,7 +74,6 @@ class ScopeFacts(msgspec.Struct, frozen=True):
     axes: tuple[str, ...]
     """Names of the key's numbers; the padded one first."""
     key: tuple[int, ...]
-    """Values of the axes."""
     real: int | None
     """Requested size, or None."""
     phase: Phase | None
@@ -92,7 +91,6 @@ class CaptureFacts(msgspec.Struct, frozen=True):
     """Facts about a captured graph from an engine."""
 
     scope: ScopeFacts
-    """Family and key."""
     is_segment: bool
     """A step replays several graphs with this key."""
 
@@ -124,7 +122,6 @@ class PassFacts(msgspec.Struct, frozen=True):
 
     module: int
     shapes: tuple[tuple[int, ...], ...]
-    """Shapes of the tensors passed to it."""
 
 
 class LoopFacts(msgspec.Struct):
@@ -132,7 +129,6 @@ class LoopFacts(msgspec.Struct):
 
     scopes: tuple[ScopeFacts, ...]
     modules: tuple[str, ...]
-    """Classes of modules."""
     passes: tuple[PassFacts, ...]
     graphs: tuple[GraphFacts, ...]
     origin: int
@@ -161,8 +157,7 @@ class LoopLog:
         self._room = EVENTS_KEPT
         self.note: Note = self._rows.extend
         """Records an event given as five numbers, with times by the performance counter. A single
-        call into C keeps events of two threads apart and is the cheapest way: an array needs four
-        times as long because it converts each number to bytes at once."""
+        call into C keeps events of two threads apart; an array needs four times as long."""
         self.note_scope: Note = self._rows.extend
         """Records a scope, or counts it after the event limit."""
 

@@ -19,7 +19,6 @@ class _Family:
     method: KeyMethod | None
     """Source of the keys, or None."""
     members: dict[tuple[_Key | None, tuple[int, ...]], int] = field(default_factory=dict)
-    """Number of each member, by its key and graphs."""
 
 
 class FamilyBook:
@@ -190,8 +189,7 @@ def derive_shape_keys(
 def find_shape_size(rows: Sequence[tuple[_Key, ...]], shapes: tuple[_Key, ...]) -> int | None:
     """Return the size in ``shapes`` at the positions where the shapes of members differ.
 
-    None if members differ in several sizes or none, if the rest of the shapes is different, or if
-    the sizes at these positions are not equal.
+    None if there is no single size, or if the rest of the shapes is different.
     """
     if len({tuple(len(shape) for shape in row) for row in (*rows, shapes)}) != 1:
         return None

@@ -53,7 +53,6 @@ class GpuTimes:
 
     def __init__(self, log: LoopLog) -> None:
         self.pending: deque[ReplayTimer] = deque()
-        """Timers of launched replays, in order."""
         self._log = log
         self._free: deque[_Events] = deque()
         self._settling = Lock()

@@ -49,11 +49,8 @@ _PASSES: Final = 10_000
 class LoopRecorder:
     """Records events into :attr:`log`. The program's actions call the methods of the same names.
 
-    Args:
-        folder: Folder for events and facts.
-        guard: Keeps errors from calls of the program.
-        tick: Called at the end of each labelled block with None, and of each step of an engine with
-            that engine.
+    ``tick`` is called at the end of each labelled block with None, and of each step of an engine
+    with that engine.
     """
 
     def __init__(self, folder: ProcessFolder, guard: Guard, tick: Tick) -> None:

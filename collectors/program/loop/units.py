@@ -17,7 +17,6 @@ def replay_units(
     the second. A cycle without a choice is one unit, which starts with its first graph.
 
     Args:
-        sequence: Graphs in the order of their replays.
         may_follow: Returns True if two graphs can be segments of one step.
 
     Returns:
@@ -50,9 +49,6 @@ def find_repetition(sequence: Sequence[int]) -> list[tuple[int, int]] | None:
 
     A graph that is absent from some periods, such as an update at every second step, is allowed if
     the first graph starts the periods.
-
-    Args:
-        sequence: Graphs in the order of their replays.
 
     Returns:
         Start and end of each period in ``sequence``; the first starts at 0.

@@ -15,7 +15,6 @@ class EngineStep(NamedTuple):
     """Facts about a step from an engine."""
 
     scope: ScopeFacts
-    """Family, key and phase."""
     size: int | None
     """Requested size in units of the padded axis, or None."""
     requests: int | None

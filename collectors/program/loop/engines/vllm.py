@@ -78,8 +78,7 @@ def read_capture(frame: FrameType) -> CaptureFacts | None:
     """Read the key of the graph that ``frame`` captures. None if the frame is not vLLM's.
 
     Raises:
-        AttributeError: Unknown version.
-        KeyError: Unknown version.
+        AttributeError, KeyError: Unknown version.
     """
     name, file = frame.f_code.co_name, frame.f_code.co_filename
     if name == "__call__" and file.endswith("vllm/compilation/cuda_graph.py"):
