@@ -1,8 +1,7 @@
 """Find the first operator that a replay computes differently from an eager step.
 
-The step is captured with a hash of every operator's tensors behind it. Replays and eager steps then
-start from the same saved state, several times and with changed inputs, and their hashes are
-compared. The hashed graph belongs to the check and is destroyed with it.
+The step is captured with a hash of every operator's tensors. Replays and eager steps start from the
+same saved state, several times and with changed inputs, and their hashes are compared.
 """
 
 from __future__ import annotations
@@ -109,10 +108,7 @@ class _Rounds:
 class StepChecker:
     """Compares replays of a step with eager steps.
 
-    Args:
-        step: Function without arguments.
-        replays: Replays per round.
-        other_work: Called before each replay and each eager step, or None.
+    ``other_work`` is called before each replay and each eager step, or None.
     """
 
     def __init__(
@@ -172,7 +168,6 @@ class StepChecker:
         )
 
     def _record_step(self) -> dict[int, ExternalMemory]:
-        """Run an eager step and return the memory from outside that it uses."""
         recorder = OperatorRecorder(None, capture=False)
         with torch.cuda.stream(self._stream), recorder:
             self._step()
@@ -313,7 +308,6 @@ class StepChecker:
     def _add_parameters(
         self, check: ValueCheck, hash_graph: _HashedGraph, state: SavedState
     ) -> ValueCheck:
-        """Capture again and compare the arguments of kernels outside operators."""
         if not hash_graph.foreign:
             return check
         state.restore()
@@ -335,7 +329,6 @@ class StepChecker:
         state: SavedState,
         inputs: Sequence[torch.Tensor],
     ) -> ValueCheck:
-        """Run the first wrong replay again and read the elements of the first wrong tensor."""
         first = find_first_difference(check)
         if first is None or first.absent:
             return check

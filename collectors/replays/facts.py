@@ -54,7 +54,6 @@ class OperatorFacts:
     on_gpu: bool
     random: bool
     writes_cpu: bool
-    """It writes a CPU tensor."""
     in_capture: bool
     """Its stream was part of the capture."""
     slots: list[Slot] = field(default_factory=list)

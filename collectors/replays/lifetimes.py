@@ -137,14 +137,8 @@ class LifetimeWatch:
     ) -> None:
         """Assign the addresses of a captured graph to their owners.
 
-        Args:
-            graph_id: Id of the graph.
-            graph: torch.cuda.CUDAGraph.
-            handle: Its CUgraph.
-            record: Operators of the capture.
-            read: Its nodes.
-            count: Receives the replays to check.
-            is_callable: ``make_graphed_callables`` captures the graph as a part of a step.
+        ``count`` receives the replays to check. ``is_callable``: ``make_graphed_callables``
+        captures the graph as a part of a step.
         """
         pool = tuple(graph.pool())
         graph_pool = (int(pool[0]), int(pool[1]))
@@ -340,7 +334,6 @@ class LifetimeWatch:
 
 
 def _detect_move(reference: StorageWeakRef, address: int) -> bool:
-    """Check if a live storage has another address now."""
     storage = torch.UntypedStorage._new_with_weak_ptr(reference.cdata)
     return storage is not None and storage.data_ptr() != address
 

@@ -53,10 +53,8 @@ class ReplayMonitor:
     """Watches the marks of all processes of a program.
 
     Args:
-        scratch: Folder of the hooks' files.
         hang_seconds: Time without progress after which a replay hangs, or None to watch no hangs.
         report: Receives the hanging replays of all ranks, once per hang, while they hang.
-        clock: Seconds.
     """
 
     def __init__(
@@ -110,7 +108,6 @@ class ReplayMonitor:
             self._report(hangs)
 
     def _read_ranks(self, graph_id: str) -> tuple[RankProgress, ...]:
-        """Read the progress of all ranks in the graph of one id."""
         ranks = []
         for process in self._processes.values():
             if process.file is None or process.note.rank is None:

@@ -272,7 +272,6 @@ def _build_note(
 
 
 def _is_callable_capture(frame: FrameType | None) -> bool:
-    """Check if ``make_graphed_callables`` makes a capture."""
     while frame is not None:
         if frame.f_code.co_name == "make_graphed_callables":
             return True
