@@ -35,7 +35,6 @@ from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.run import Absent
 
 COUNT: Final = 1 << 18
-"""Elements of each array."""
 
 ITERATIONS: Final = 3
 """Iterations of the While body per step."""
@@ -190,7 +189,6 @@ class AllNodes:
         return graph.add_host_call(self._post, ctypes.addressof(self._arrived), [stored])
 
     def _add_decisions(self, graph: GraphBuilder, after: Any) -> Any:
-        """Add the deciding kernel and the conditional nodes; return the last."""
         data, other = self._data.data_ptr(), self._other.data_ptr()
         kernels, launch_shape = self._kernels, (BLOCKS, THREADS)
         choose, repeat, select = (graph.create_condition() for _ in range(3))

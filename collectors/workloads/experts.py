@@ -16,7 +16,6 @@ class MixtureSize:
 
     layers: int = 2
     experts: int = 8
-    """Experts per layer."""
     tokens: int = 32
     hidden: int = 512
     """Width of a token; experts are internally twice as wide."""

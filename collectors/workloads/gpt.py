@@ -21,7 +21,6 @@ class GptSize:
     hidden: int = 256
     heads: int = 4
     sequence: int = 128
-    """Tokens per sequence."""
     microbatch: int = 2
     """Sequences per step."""
     vocabulary: int = 4096

@@ -26,7 +26,6 @@ class Variant:
 
     batch: int = 1
     activation: Callable[[], nn.Module] = nn.GELU
-    """Factory of each layer's activation."""
     extra: bool = False
     """A sigmoid ends the step."""
     joined_late: bool = False
