@@ -26,7 +26,7 @@ _CACHE_VARIABLE: Final = "GRAPHVIZ_DASH_CACHE"
 
 
 def load_or_measure(environment: Environment) -> Ceilings:
-    """Return the limits of the described GPU: kept ones, or measured now.
+    """Return kept limits of the described GPU, or measure them.
 
     Raises:
         GraphvizDashError: Measuring failed.
