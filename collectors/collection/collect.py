@@ -125,11 +125,9 @@ class _CollectionRun:
     factory: str
     environment: Environment
     scratch: Path
-    """Temporary folder with one subfolder per pass."""
     runner: PassRunner
     report: Report
     timed: dict[ExecutionMode, list[Path]] = field(default_factory=dict)
-    """Folders of each mode's successful clean processes."""
     clean_failures: dict[ExecutionMode, Failure] = field(default_factory=dict)
     """First failure of a mode's clean or plan pass, which ends its clean pass."""
     started: int = 0
@@ -163,7 +161,7 @@ class _CollectionRun:
     def find_ceilings(self) -> None:
         """Load or measure the limits of the GPU, after all clean passes.
 
-        Ranks only load them: the other ranks use the GPUs meanwhile.
+        Ranks only load them, as others use the GPUs meanwhile.
         """
         if not self.request.measures_limits:
             return

@@ -26,7 +26,7 @@ class NumberedPass:
     mode: ExecutionMode
     kind: Pass
     turn: tuple[int, int] | None = None
-    """Process number from 1 and process count, if there are several."""
+    """Process number from 1 and process count, if several."""
 
 
 @dataclass(frozen=True)
