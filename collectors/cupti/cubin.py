@@ -36,7 +36,7 @@ class LaunchControl(Struct, frozen=True):
 
 
 def find_launch_control(cubin: bytes) -> dict[str, LaunchControl]:
-    """Return the instructions of programmatic launch by mangled name; empty if not readable."""
+    """Return the launch instructions by mangled name; empty if not readable."""
     try:
         return {name: _inspect(code) for name, code in _list_functions(cubin)}
     except (struct.error, ValueError, IndexError):

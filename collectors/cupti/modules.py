@@ -41,10 +41,10 @@ _CALLBACK: Final = ctypes.CFUNCTYPE(
 
 @contextmanager
 def watch_modules() -> Iterator[Mapping[str, LaunchControl | None]]:
-    """Collect the launch control of the kernels in all modules that are loaded meanwhile.
+    """Collect the launch control of kernels in all modules loaded meanwhile, by mangled name.
 
-    The mapping by mangled name stays empty without CUPTI, or if a profiler uses it. Kernels of
-    different modules that share a name and differ are None.
+    Empty without CUPTI, or if a profiler uses it. Kernels of different modules that share a name
+    and differ are None.
     """
     kernels: dict[str, LaunchControl | None] = {}
 
