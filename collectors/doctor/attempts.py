@@ -40,7 +40,6 @@ class CaptureOutcome:
 
     attempts: int = 0
     findings: list[FindingDraft] = field(default_factory=list)
-    """Illegal calls in the order of discovery."""
     graph: Any = None
     result: Any = None
     watch: StepWatch | None = None

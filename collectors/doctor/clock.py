@@ -19,7 +19,6 @@ class UnjoinedStream:
     """User line of its last work, or None."""
     op: str
     unjoined: int
-    """Number of operations that nothing waited for."""
 
 
 class StreamClock:

@@ -19,7 +19,6 @@ _MEMORY_SHARE: Final = 0.5
 """Maximum share of free GPU memory for copies of the state."""
 
 _STATE_COPIES: Final = 4
-"""Copies held at the same time."""
 
 _MAX_LISTED: Final = 40
 
