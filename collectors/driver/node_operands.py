@@ -36,7 +36,11 @@ def find_extent(address: int) -> Extent | None:
 
 
 class OperandReader:
-    """Reads the operands of nodes, for a graph and all its bodies, in creation order."""
+    """Reads the operands of nodes, for a graph and all its bodies, in creation order.
+
+    Raises, from every method:
+        DriverError: The driver refused a query.
+    """
 
     def __init__(self, resolver: AllocationResolver) -> None:
         self._reach = resolver
@@ -66,19 +70,11 @@ class OperandReader:
         return readers[kind](handle) if kind in readers else None
 
     def read_kernel_arguments(self, handle: Any) -> bytes | None:
-        """Return the concatenated arguments of a kernel node, or None if unreadable.
-
-        Raises:
-            DriverError: The driver refused a query.
-        """
+        """Return the concatenated arguments of a kernel node, or None if unreadable."""
         return self._read_arguments(call(driver.cuGraphKernelNodeGetParams, handle))
 
     def read_addresses(self, handle: Any, kind: NodeKind) -> list[int]:
-        """Return the possible addresses among a node's parameters; empty for other kinds.
-
-        Raises:
-            DriverError: The driver refused a query.
-        """
+        """Return the possible addresses among a node's parameters; empty for other kinds."""
         match kind:
             case NodeKind.KERNEL:
                 arguments = self._read_arguments(call(driver.cuGraphKernelNodeGetParams, handle))

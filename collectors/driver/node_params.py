@@ -50,7 +50,7 @@ class ParamsReader:
         self._devices: dict[int, int] = {}
 
     def read_all(self, handles: list[Any], kinds: list[NodeKind]) -> list[Params | None]:
-        """Return the parameters of the nodes of one graph, in creation order.
+        """Return the parameters of one graph's nodes, in creation order.
 
         None for kinds without parameters and for conditional nodes.
 
