@@ -81,7 +81,7 @@ def run_process(topologies: Sequence[Topology], trials: int) -> LaunchResult | N
 def join_results(processes: Sequence[LaunchResult], complete: bool) -> LaunchResult:
     """Concatenate the samples of all processes.
 
-    Drops measures missing in one process, with the reason, so that samples map to processes.
+    Drops measures missing in one process, so that samples map to processes.
     """
     series: dict[Topology, LaunchSeries] = {}
     for process in processes:
