@@ -32,8 +32,7 @@ def time_collections(add: Callable[[str, int, int], None]) -> Callable[[], None]
     """Call ``add`` with name, begin and end of each run from now on.
 
     Returns a function that stops this. It also stops when the program handles a signal itself: a
-    handler that runs within this callback cannot raise, because the collector ignores errors of its
-    callbacks.
+    handler cannot raise within this callback, whose errors the collector ignores.
     """
     begins: dict[int, tuple[int, str]] = {}
     ignore: Any = begins.get

@@ -48,7 +48,7 @@ MAX_SAMPLES: Final = 20_000
 _FRESH: Final = frozenset(
     {SampleKind.CONTEXT, SampleKind.PERIODIC, SampleKind.STAGE, SampleKind.END}
 )
-"""Samples outside captures, which read the memory of other processes."""
+"""Samples outside captures; they read the memory of other processes."""
 
 
 class _Graph:
