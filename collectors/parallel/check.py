@@ -92,8 +92,7 @@ class Checker:
         """Compare replays with eager steps.
 
         Args:
-            graph: The graph to check.
-            alive: Storages left by its capture.
+            alive: Storages left by the capture of ``graph``.
             delayed: Graphs with spinning kernels, and their storages.
         """
         with torch.random.fork_rng(devices=[torch.cuda.current_device()]):
@@ -219,7 +218,6 @@ class Checker:
         return self._copy_written_bytes(storages)
 
     def _start_load(self) -> None:
-        """Launch work on another stream that occupies the GPU for a while."""
         with torch.cuda.stream(self._side):
             values = torch.ones(_LOAD_VALUES, device="cuda")
             for _ in range(_LOAD_KERNELS):

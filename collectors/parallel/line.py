@@ -30,7 +30,6 @@ class _OperatorTimer(Follower):
         self.events: list[tuple[int, torch.cuda.Event]] = []
 
     def start(self) -> None:
-        """Record two adjacent events to measure the cost of an event."""
         self._record_event(-1)
         self._record_event(-1)
         super().start()

@@ -43,7 +43,6 @@ class ObservedStep:
     operators: tuple[Operator, ...]
     storages: tuple[Storage, ...]
     pieces: tuple[tuple[Piece, ...], ...]
-    """Nodes of each operator and their use of the GPU."""
     state: ExternalState
     """External memory as it was before any replay."""
     hidden: frozenset[int]
@@ -160,7 +159,7 @@ def observe_step(step: Step) -> ObservedStep:
 def _add_hidden_memory(
     observer: OperatorObserver, watched: StepGraph
 ) -> tuple[list[Operator], tuple[Storage, ...], frozenset[int]]:
-    """Return operators, storages including hidden ones, and storages that no operator received."""
+    """Return operators, storages including hidden ones, and those that no operator received."""
     operators, storages = _assign_foreign_memory(observer, watched)
     if not any(map(may_access_hidden_memory, operators)):
         return operators, tuple(storages), frozenset()

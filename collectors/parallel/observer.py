@@ -50,7 +50,6 @@ class OperatorObserver(TorchDispatchMode):
         self.operators: list[Operator] = []
         self.storages: list[Storage] = []
         self.outside: dict[int, torch.UntypedStorage] = {}
-        """Storages from outside the step, by number."""
         self.large: set[int] = set()
         """Operators that allocated blocks above 1 MiB."""
         self.mixed: set[int] = set()

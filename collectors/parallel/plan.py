@@ -68,7 +68,6 @@ class _TriedPlan:
 
     @property
     def time_ratio(self) -> float:
-        """Median replay time relative to the serial graph."""
         return compute_median_ns(self.attempt.replays_ns) / self.line_ns
 
 
@@ -80,7 +79,6 @@ def plan_step(
     Calls the step about a dozen times, and restores its state and torch's random generators.
 
     Args:
-        step: Work of one replay.
         memory_factor: Memory limit relative to a plain capture, at least 48 MiB. None for no limit.
         tries_larger: Also time worthwhile plans above the limit. Their workspaces stay allocated
             in this process.
@@ -165,8 +163,7 @@ def capture_with_plan(
 ) -> tuple[StepGraph, OperatorIssuer]:
     """Capture a step by a plan and verify by the graph's edges that all shared memory is ordered.
 
-    ``fitted_bytes`` is the workspace of wide streams, None for the usual size. ``delays`` are
-    those of :class:`OperatorIssuer`.
+    ``fitted_bytes`` is the workspace of wide streams, None for the usual size.
 
     Raises:
         RefusedError: The step differs from the observation, or two operators are unordered.

@@ -4,9 +4,8 @@ torch allocates a cuBLAS workspace per thread and stream, sized by CUBLAS_WORKSP
 use: 32 MiB on a Hopper GPU. Narrow streams have small workspaces; operators that would run other
 kernels there stay on wide streams. Intermediate sizes do not help.
 
-A wide stream can be fitted: it allocates as much as its kernels were observed to write, while
-cuBLAS still receives the full size. Only this module uses the streams, so workspaces keep their
-size.
+A fitted wide stream allocates as much as its kernels were observed to write, while cuBLAS still
+receives the full size. Only this module uses the streams, so workspaces keep their size.
 """
 
 from __future__ import annotations
