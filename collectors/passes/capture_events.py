@@ -1,7 +1,7 @@
 """Reduce the trace of a capture to the events that attribute its nodes.
 
-Launches lead to their operators, ranges and Python frames, and backward operators to their forward
-operators. Steps outside the captures and frames of torch are most of a trace.
+Launches lead to their operators, ranges and Python frames, backward operators to forward ones.
+Steps outside captures and frames of torch are most of a trace.
 """
 
 from __future__ import annotations

@@ -63,7 +63,6 @@ _SPANS: Final = {
     Stage.WARM_UP: SpanKind.WARM_UP,
     Stage.PREPARE: SpanKind.CAPTURES,
 }
-"""Activity of each stage before the first replay."""
 
 _QUERY: Final = "--query-compute-apps=pid,gpu_uuid,used_memory"
 

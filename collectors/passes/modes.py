@@ -49,7 +49,6 @@ class ModuleCall:
     """Copies of its arguments, or None if make_graphed_callables cannot capture it."""
     grad_enabled: bool
     stream: int
-    """Handle of the current CUDA stream."""
 
 
 def _copy_samples(

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from torch.profiler import profile
 
 Reduction: TypeAlias = Callable[[bytes], bytes]
-"""Function that drops events from the text of a trace."""
 
 _LEVEL: Final = 6
 _TAIL: Final = 64
