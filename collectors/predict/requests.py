@@ -10,7 +10,6 @@ EAGER: Final = "eager.json"
 GRAPH: Final = "graph.json"
 
 DONE: Final = "done: "
-"""Prefix of the line that reports a finished workload."""
 
 
 class SuiteRequest(Struct, frozen=True):
@@ -27,6 +26,5 @@ class SuiteRequest(Struct, frozen=True):
     eager_iterations: int
     """Eager steps per timed series."""
     traced_iterations: int
-    """Eager steps under the profiler."""
     out: str
     """Folder with an empty subfolder per workload."""

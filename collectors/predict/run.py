@@ -132,7 +132,7 @@ def _run_workloads(
 
 
 def _run_worker(request: Path, on_done: Callable[[str], object]) -> int:
-    """Run a worker and return its exit code; ``on_done`` receives its line per workload."""
+    """Run a worker; ``on_done`` receives its line per workload."""
     # A profiler attached through the environment would distort the clean pass.
     inherited = {key: value for key, value in os.environ.items() if key != "KINETO_USE_DAEMON"}
     with subprocess.Popen(
