@@ -11,7 +11,6 @@ GRACE_S: Final = 10.0
 """Time for a worker to report its own cause after another rank failed."""
 
 TIMED_OUT: Final = "TimedOut"
-"""Error of a worker that exceeded its time limit."""
 
 CANCELLED: Final = "Ended"
 """Error of a worker that was killed because another rank failed."""
