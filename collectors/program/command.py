@@ -48,7 +48,6 @@ class RecordingRequest:
     output: Path
     name: str
     skip: int
-    """Steps before the traced window."""
     steps: int
     """0 disables it."""
     window_replays: int

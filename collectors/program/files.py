@@ -47,7 +47,6 @@ class Identity(msgspec.Struct, frozen=True):
     forked: bool = False
     """Forked from another process of the program: its exit code is unknown."""
     role: str = ""
-    """Name of the process in the program."""
     pid: int = 0
     parent_pid: int = 0
     start_method: StartMethod | None = None
@@ -59,7 +58,6 @@ class Problems(msgspec.Struct, frozen=True):
 
     errors: int
     first: str
-    """Type and source of the first error."""
     stopped: bool = False
     """The recorder stopped because of too many errors."""
 

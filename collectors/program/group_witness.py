@@ -1,8 +1,8 @@
 """Detect if a signal was sent to the process group or to this process alone.
 
 A terminal, or a supervisor that ends a group, sends a signal to the program as well. Forwarding it
-would interrupt the program twice. The kernel does not report the target, so a child in the same
-group waits for the same signals and writes their numbers into a pipe.
+would interrupt the program twice. The kernel does not report the target, so a child in the group
+waits for the same signals and writes their numbers into a pipe.
 """
 
 from __future__ import annotations

@@ -72,7 +72,6 @@ def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path)
             importing thread. It reads :func:`get_settings` and :func:`get_scratch_folder`. The
             result lists its errors. It runs again in a child that imports torch, but not in later
             forks.
-        settings: Text for the hook.
         scratch: Existing folder for files of the hooks.
 
     Raises:

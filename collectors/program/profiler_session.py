@@ -2,8 +2,8 @@
 
 torch.profiler.profile imports torch._inductor when it starts (3 s and 900 modules unless already
 imported), builds a Python object of every event when it stops, and compresses the trace in the
-program's thread. A session uses the layer below instead: another thread writes the trace, and the
-bundle's writer compresses it after the program has ended.
+program's thread. A session uses the layer below: another thread writes the trace, and the bundle's
+writer compresses it later.
 """
 
 from __future__ import annotations

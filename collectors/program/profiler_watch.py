@@ -1,9 +1,9 @@
 """Detect profilers that the program starts, and close the recorder's session before them.
 
-torch allows one profiler per thread and Kineto one per process. If the recorder's session were
-open, the program's profiler would fail to start in the same thread, and would lose its events when
-the session ends in another one. So the low-level functions below ``torch.profiler``,
-``torch.autograd.profiler`` and ``torch.cuda.profiler`` are replaced wherever torch holds them.
+torch allows one profiler per thread and Kineto one per process. With the recorder's session open,
+the program's profiler would fail to start in the same thread, or lose its events. So the low-level
+functions below ``torch.profiler``, ``torch.autograd.profiler`` and ``torch.cuda.profiler`` are
+replaced wherever torch holds them.
 """
 
 from __future__ import annotations

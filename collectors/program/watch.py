@@ -1,11 +1,9 @@
 """Watch captures and replays in an unmodified program.
 
-All captures through torch use ``torch.cuda.CUDAGraph``: torch.cuda.graph, make_graphed_callables,
-the cudagraph trees of torch.compile, vLLM, Megatron; or, since torch 2.12,
+All captures through torch use ``torch.cuda.CUDAGraph`` or, since torch 2.12,
 ``torch.accelerator.Graph``. Their methods are replaced in the classes, which covers earlier imports
 and derived classes. A graph is read while its capture is open, so that the program controls its
-lifetime. :mod:`collectors.passes.capture_listener` serves our own passes, which keep each graph to
-time its instantiation.
+lifetime. :mod:`collectors.passes.capture_listener` serves our own passes.
 """
 
 from __future__ import annotations
@@ -28,7 +26,6 @@ from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.loop import SAMPLING_INTERVAL
 
 COUNTER: Final = "_graphviz_dash_counter"
-"""Attribute of a graph that contains its counter."""
 
 
 _REPLAY: Final = int(EventKind.REPLAY)
@@ -43,8 +40,7 @@ def compute_next_timed(replays: int) -> int:
     """Return the number of the next replay to time on the GPU after number ``replays``.
 
     The first replay is special, so timing starts with the second. Later, two consecutive replays
-    per round are timed, so that a step that replays a graph twice is complete. Rounds become longer
-    for graphs with many replays.
+    per round are timed, in case a step replays a graph twice. Rounds become longer.
     """
     if replays < _PAIR or replays % _ROUND == _PAIR:
         return replays + 1

@@ -42,10 +42,9 @@ _HARD_LIMIT: Final = 5
 """Factor on the event limit for a window without a complete step."""
 
 _EXTENSION_SHARE: Final = 4
-"""Divisor of the event limit after the requested steps: stopping must not pause for long just to
-trace further sizes, whose replays are timed without a profiler. Eager work between segments has up
-to 2.4 times as many events as estimated.
-"""
+"""Divisor of the event limit after the requested steps: stopping must not pause for long to trace
+further sizes, which are timed without a profiler. Eager work between segments has up to 2.4 times
+as many events as estimated."""
 
 _CALL_EVENTS: Final = 3
 """Events of a graph launch besides its nodes."""
@@ -197,7 +196,6 @@ class TracedWindow:
         self._allocations = allocations
 
     def _exceeds_settling(self) -> bool:
-        """Check if further unmarked steps would exceed the event limit."""
         return self._events * 2 * SETTLE > self._settings.window_events
 
     def _find_limit(self, covers: bool, now: int) -> WindowEnd | None:
@@ -215,8 +213,8 @@ class TracedWindow:
         return WindowEnd.SECONDS if late else None
 
     def close(self, end: WindowEnd | None = None, detach: bool = True) -> None:
-        """Stop the profiler. An unfinished step stays unmarked. Another thread than the traced one
-        waits a moment for the traced thread to close the window.
+        """Stop the profiler. An unfinished step stays unmarked. Another thread waits a moment for
+        the traced thread to close the window.
 
         Args:
             end: Reason. None if the program ends.

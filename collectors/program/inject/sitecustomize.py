@@ -5,7 +5,7 @@ one first on PYTHONPATH. It notes the process, requests a call of the hook after
 torch, removes its folder from sys.path, and imports the sitecustomize that it hid. It uses the
 standard library only, because the process may be any Python.
 
-Errors go into the note. If that cannot be written either, they are ignored.
+Errors go into the note, if it can be written.
 """
 
 from __future__ import annotations
@@ -165,8 +165,7 @@ def _hidden(module: str) -> str | None:
     """Explain why ``module`` must not be imported: another package of its name, or of a name that
     it imports, comes first on sys.path.
 
-    That package belongs to the program and would run too early. None if the right one comes first,
-    or none exists.
+    That package belongs to the program and would run too early. None otherwise.
     """
     package, *inner = module.split(".")
     files = {package: f"{'/'.join(inner)}.py", **_PACKAGES} if inner else {}

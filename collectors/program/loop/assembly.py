@@ -29,7 +29,6 @@ class StepEvents:
     """Events of one step, and its scope, if any."""
 
     scope: ScopeFacts | None = None
-    """Facts from the program or its engine."""
     thread: int = 0
     begin: int = 0
     end: int = 0

@@ -56,7 +56,6 @@ class LoopRecorder:
     def __init__(self, folder: ProcessFolder, guard: Guard, tick: Tick) -> None:
         self.log = LoopLog()
         self.rest = Rest(self.log)
-        """Graphs whose replays are not recorded."""
         self._engine: str | None = None
         self._engine_capture_bytes: int | None = None
         self._folder = folder

@@ -16,8 +16,7 @@ def replay_units(
     Two graphs belong to one unit if the second always follows the first and nothing else precedes
     the second. A cycle without a choice is one unit, which starts with its first graph.
 
-    Args:
-        may_follow: Returns True if two graphs can be segments of one step.
+    ``may_follow``: two graphs can be segments of one step.
 
     Returns:
         Start and end of each unit in ``sequence``, without gaps.

@@ -16,7 +16,6 @@ from graphviz_dash.model.loop import GraphFamily, KeyMethod, ProgramLoop
 _SIZE_NAME: Final = re.compile(
     r"(^|_)(bs|batch|tokens?|size|bucket|padded|len|length|seqlen|capacity|width|height)s?($|_)"
 )
-"""Names that programs use for sizes."""
 
 _MIN_AGREEMENT: Final = 0.8
 """Minimum share of pairs of graphs whose larger key has no smaller grids, for other names."""

@@ -44,7 +44,6 @@ def _follow_runner(
 
 
 def _read_bytes(_runner: Any, result: Any) -> int | None:
-    """Read the memory of all captures from the result of the method that makes them."""
     return result if type(result) is int else None
 
 
