@@ -55,7 +55,6 @@ class OperatorFacts:
     random: bool
     writes_cpu: bool
     in_capture: bool
-    """Its stream was part of the capture."""
     slots: list[Slot] = field(default_factory=list)
     hash_gaps: list[str] = field(default_factory=list)
     """Reasons for tensors that were not hashed."""
@@ -63,4 +62,3 @@ class OperatorFacts:
     """Index of its first node in the captured graph, or None if it added none."""
     node_count: int = 0
     in_backward: bool = False
-    """It ran in a backward pass."""

@@ -1,10 +1,10 @@
 """Follow the memory that captured graphs read and write, for the life of the process.
 
-A graph keeps addresses, not tensors. Every address among the parameters of its nodes is assigned to
-an owner at the end of the capture: a tensor, pinned memory, another graph's pool, or a block of the
-allocator without a tensor, such as a library's workspace. The death of a storage or graph requests
-a check before the next replay, so replays cost nothing while memory lives. Addresses and blocks are
-compared with the allocator as often as 0.5% of the time allows.
+A graph keeps addresses, not tensors. At the end of the capture, every address among its nodes'
+parameters is assigned to an owner: a tensor, pinned memory, another graph's pool, or a block of the
+allocator without a tensor. The death of a storage or graph requests a check before the next replay,
+so replays cost nothing while memory lives. Addresses and blocks are compared with the allocator as
+often as 0.5% of the time allows.
 """
 
 from __future__ import annotations
@@ -58,7 +58,6 @@ class WatchedMemory:
     begin: int
     end: int
     node: NodeOwner
-    """First node that uses it."""
     storage: StorageWeakRef | None
     """Storage of a tensor, or None."""
     pool: tuple[int, int] | None = None

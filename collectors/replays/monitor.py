@@ -37,7 +37,6 @@ _MAX_NODES: Final = 16
 class _LastProgress:
     progress: GraphProgress
     last_change: float
-    """Time at which it changed last."""
 
 
 @dataclass
