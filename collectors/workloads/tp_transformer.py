@@ -2,7 +2,7 @@
 
 Tensor parallelism follows Megatron-LM (Shoeybi et al., 2019, section 3): the first product of each
 pair is split by columns, the second by rows, attention by heads. Each half of a layer needs one
-all-reduce in the forward and one in the backward.
+all-reduce in each direction.
 """
 
 from __future__ import annotations
