@@ -44,7 +44,6 @@ _HEALTH_CHECKS: Final = (
     "_accelerator_graph_capture_health_check",
     "_cuda_graph_capture_health_check",
 )
-"""Optimizer checks that refuse unsupported captures."""
 
 _MAKERS: Final = {torch.tensor: "torch.tensor", torch.as_tensor: "torch.as_tensor"}
 _PRINTERS: Final = {torch.Tensor.__repr__: "Tensor.__repr__"}

@@ -195,7 +195,6 @@ class _ProgramDoctor:
             self._graph_ends.append(find_user_location(sys._getframe(1)))
 
     def _find_lost_pools(self) -> list[FindingDraft]:
-        """Return the pools of failed captures that still hold memory."""
         return [
             FindingDraft(
                 rule=RuleId.FAILED_CAPTURE_POOL,
