@@ -64,8 +64,6 @@ def hide_frame(error: BaseException) -> None:
 
 
 class _HiddenFrame:
-    """Context that hides the frame that enters it."""
-
     def __enter__(self) -> None:
         """Do nothing."""
 
