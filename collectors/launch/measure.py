@@ -125,7 +125,7 @@ class LaunchBenchmark:
     def _time_queued(
         self, work: Callable[[], object], stream: Any, samples: Samples, measure: LaunchMeasure
     ) -> int:
-        """Measure the GPU time of ``work`` behind a waiting kernel; return its CPU time in ns."""
+        """Measure ``work`` on the GPU behind a waiting kernel; return its CPU time in ns."""
         self._latch.reset()
         arguments = self._latch.arguments
         call(driver.cuLaunchKernel, self._hold, 1, 1, 1, 1, 1, 1, 0, int(stream), arguments, 0)
