@@ -109,7 +109,6 @@ class PhaseWatch:
         self._restore.append(restore)
 
     def _follow_compiler(self, module: ModuleType) -> None:
-        """Time the events that torch.compile logs for its own timeline."""
         logger: Any = getattr(module, "ChromiumEventLogger", None)
         names = ("log_event_start", "log_event_end", "log_instant_event")
         if logger is None or not all(callable(vars(logger).get(name)) for name in names):

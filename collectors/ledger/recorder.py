@@ -270,7 +270,7 @@ class LedgerRecorder:
             self.sample(SampleKind.INSTANTIATION, graph_id)
 
     def fail_capture(self, graph_id: str, pool: tuple[int, int] | None, pool_bytes: int) -> None:
-        """Handle a failed capture into ``pool``; ``pool_bytes`` covers all private pools."""
+        """Handle a failed capture; arguments as in :meth:`end_capture`."""
         graph = self._close_capture(graph_id)
         if graph is not None:
             graph.failure = True
