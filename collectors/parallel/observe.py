@@ -48,7 +48,6 @@ class ObservedStep:
     hidden: frozenset[int]
     """External storages that no operator received but some may write."""
     serial_graph: StepGraph
-    """Plain capture on one stream."""
     kernels: tuple[Kernels, ...]
     serial_bytes: int
     """Device memory of the plain capture, including workspaces."""

@@ -25,7 +25,6 @@ TRUSTED: Final = frozenset({"aten", "prims", "torchvision"}) | COLLECTIVES
 """Namespaces of operators whose schemas declare all writes and accesses."""
 
 _IGNORED: Final = frozenset({"profiler"})
-"""Namespaces of operators that only mark ranges."""
 
 
 def is_ignored(function: Any) -> bool:
