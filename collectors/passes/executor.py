@@ -1,4 +1,4 @@
-"""Prepare the warmed-up step of a pass and record the one-time costs of its graphs."""
+"""Prepare the warmed-up step of a pass and record its graphs' one-time costs."""
 
 from __future__ import annotations
 
