@@ -34,7 +34,7 @@ class GroupRequest(Struct, frozen=True):
     """Global rank, from 0."""
     world_size: int
     local_rank: int
-    """Rank on this machine, from 0: the index of its GPU."""
+    """Index of its GPU on this machine, from 0."""
     address: str
     """Host of the ranks' store."""
     port: int
@@ -59,7 +59,7 @@ class PassRequest(Struct, frozen=True):
     out: str
     """Existing empty folder for the results."""
     group: GroupRequest | None = None
-    """Rendezvous with other ranks, or None for a single process."""
+    """Rendezvous with other ranks, or None."""
     settings: tuple[str, ...] = ()
     observer: Observer | None = None
     """Observer to attach, or None."""
