@@ -37,7 +37,6 @@ BUNDLE_ERRORS: Final = (GraphvizDashError, OSError, ValueError, MemoryError)
 ValueError."""
 
 NEEDS = ("graphviz_dash", "collectors", "msgspec", "torch", "cuda")
-"""Modules that the recorder needs in the program's Python."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ def get_exit_code(returncode: int, written: bool) -> int:
 
 
 def get_program_name(command: Sequence[str]) -> str:
-    """Return the script or module of a command: ``train.py`` for ``python -u /x/train.py -v``."""
+    """Return a command's script or module: ``train.py`` for ``python -u /x/train.py -v``."""
     for index, argument in enumerate(command):
         if argument.endswith(".py"):
             return Path(argument).name

@@ -221,7 +221,6 @@ class Session:
 
 
 def _add_rank() -> None:
-    """Write the rank into the trace, as torch.profiler does."""
     dist = torch.distributed
     if dist.is_available() and dist.is_initialized():
         rank = {"rank": dist.get_rank(), "world_size": dist.get_world_size()}

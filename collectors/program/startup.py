@@ -17,7 +17,6 @@ from collectors.program.flusher import Flusher
 from graphviz_dash.model.ledger import SampleKind, SpanKind
 
 _INTERVAL_S: Final = 0.05
-"""Time between samples during start-up."""
 
 
 class StartupLedger:

@@ -227,7 +227,6 @@ def _split_by_ends(ends: Sequence[Event], work: Sequence[Event]) -> list[StepEve
 
 
 def _split_by_order(work: Sequence[Event], facts: LoopFacts) -> list[StepEvents]:
-    """Build steps from graphs in a fixed order, captures, and eager passes."""
     threads: defaultdict[int, list[Event]] = defaultdict(list)
     for event in work:
         threads[event.thread].append(event)
