@@ -445,7 +445,7 @@ def _build_operators(operators: Sequence[OperatorFacts]) -> list[CheckedOperator
 
 
 def _name_modules(step: Step) -> tuple[dict[int, str], frozenset[int]]:
-    """Return module paths by id, and the storages of their parameters and buffers."""
+    """Return module paths by id, and storages of parameters and buffers."""
     names: dict[int, str] = {}
     parameters: set[int] = set()
     for name, value in iter_step_values(step):

@@ -1,4 +1,4 @@
-"""Compare the records of a captured step and of eager steps. Needs neither torch nor a GPU."""
+"""Compare the records of a captured step and of eager steps. Needs no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts about the operators of a step, recorded eagerly and in a capture. Needs no torch."""
+"""Facts about a step's operators, eager and captured. Needs no torch."""
 
 from __future__ import annotations
 

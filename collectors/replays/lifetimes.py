@@ -81,7 +81,6 @@ class _WatchedGraph:
     dead: dict[int, SourceLocation | None] = field(default_factory=dict)
     """Positions in ``memory`` whose owner died since the last check, with the line."""
     reports: set[int] = field(default_factory=set)
-    """Positions in ``memory`` that were reported."""
     outputs: dict[int, NodeOwner] = field(default_factory=dict)
     """Nodes of a graphed backward pass by the addresses that they use; empty for other graphs."""
 
@@ -177,7 +176,7 @@ class LifetimeWatch:
                 return
 
     def check(self, graph_id: str) -> None:
-        """Check the memory of a graph before its next counted replay, and plan the next check."""
+        """Check a graph's memory before its next counted replay; plan the next check."""
         entry = self._graphs.get(graph_id)
         if entry is None:
             return

@@ -160,7 +160,7 @@ class ReplayMonitor:
     def read_faulty_graphs(self, check: ReplayCheck) -> list[CapturedGraph]:
         """Read the graphs with faults, each followed by its bodies, with each id once.
 
-        Ranks have graphs of the same id. The graph of a rank whose replay stopped comes first.
+        The graph of a rank whose replay stopped comes first.
         """
         ids = dict.fromkeys(
             (*(stop.graph for stop in check.stops), *(fate.graph for fate in check.memory))
@@ -307,7 +307,7 @@ def _is_crash(note: ProcessNote, returncode: int) -> bool:
 
 
 def format_hang(hang: ReplayStop) -> str:
-    """Describe a hanging replay in one line, while it hangs."""
+    """Describe a hanging replay in one line."""
     rank = "" if hang.rank is None else f"rank {hang.rank}, "
     seconds = round((hang.waited_ns or 0) / 1e9)
     start = f"Hang: {rank}{hang.graph}, replay {hang.replay}, no progress for {seconds} s"
