@@ -542,8 +542,8 @@ def _find_near_cuts(buffer: bytes) -> list[int]:
 
 
 def _scan_cuts(buffer: bytes) -> Iterator[int]:
-    """Find the position after the last complete element by counting brackets. Much slower than a
-    near cut."""
+    """Find the position after the last complete element by counting brackets. Yields nothing if
+    there is none or the array ends. Much slower than a near cut."""
     depth = 0
     cut = 0
     for token in _TOKEN.finditer(buffer):
