@@ -1,4 +1,4 @@
-"""Reader of single events, on request, with arguments that no table keeps."""
+"""Reader of single events from the trace's file, with all arguments."""
 
 from __future__ import annotations
 

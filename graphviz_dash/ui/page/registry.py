@@ -1,5 +1,7 @@
-"""Pages of the dashboard, one row each. || Rows are strings, so that modules are imported on
-demand."""
+"""Pages of the dashboard, one row each.
+
+Rows are strings, so that modules are imported on demand.
+"""
 
 from __future__ import annotations
 

@@ -205,8 +205,10 @@ def select_option(
 
 
 def select_number(name: str, label: str, count: int, default: str, help_text: str) -> str:
-    """Show a picker for a number below ``count``, or ``default``. || Uses a list, or a field if the
-    list would be long."""
+    """Show a picker for a number below ``count``, or ``default``.
+
+    Uses a list, or a field if the list would be long.
+    """
     if count <= _MAX_LISTED:
         numbers = [default, *(str(number) for number in range(count))]
         return select_option(name, label, numbers, width=120, help=help_text)
