@@ -107,7 +107,7 @@ def render_timeline(
 
     Args:
         experiment_key: key of the experiment in the store.
-        run_names: names of runs of the experiment; the others are compared with the first.
+        run_names: the others are compared with the first.
         step: number of the aligned step: one for all runs, one per run, or None for the typical
             step (of median length).
         selected: token of a Selection ("run/g12"), a graph node ("run/graph-0#17"), or None. A
@@ -155,7 +155,7 @@ def _resolve_selection(
 
 
 def _handle_click(key: str, on_select: Callable[[str | None], None] | None) -> None:
-    """Handle a click. Streamlit keeps the state only if there is a callback."""
+    """Streamlit keeps the state only if there is a callback."""
     click = st.session_state[key].get("selected")
     if on_select is not None and isinstance(click, dict):
         on_select(_read_token(click))
