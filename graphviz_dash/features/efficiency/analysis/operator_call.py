@@ -71,7 +71,7 @@ class Tensor(Struct, frozen=True):
 
     @property
     def distinct_elements(self) -> int:
-        """Elements in memory: an expanded dimension counts once."""
+        """Number of elements in memory: an expanded dimension counts once."""
         if self.strides is None or len(self.strides) != len(self.shape):
             return self.elements
         if 0 in self.shape:
@@ -82,7 +82,7 @@ class Tensor(Struct, frozen=True):
 
     @property
     def element_bytes(self) -> int | None:
-        """None if the data type is unknown."""
+        """Bytes per element; None if the data type is unknown."""
         return ELEMENT_BYTES.get(self.dtype or "")
 
 

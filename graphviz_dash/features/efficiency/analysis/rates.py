@@ -88,7 +88,7 @@ def _build_curve(points: Iterable[tuple[int, int]], launch_ns: float) -> _Curve:
 
 
 def _interpolate(curve: _Curve, size: float) -> float:
-    """Beyond the last point, use its bandwidth."""
+    """Interpolate linearly; beyond the last point, use its bandwidth."""
     sizes, durations = curve
     if size > sizes[-1]:
         return durations[-1] * size / sizes[-1] if sizes[-1] else 0.0

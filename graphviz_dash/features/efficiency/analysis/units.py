@@ -118,7 +118,7 @@ def _measure_call(
 def _measure_long_lists(
     call: OperatorCall, positions: Sequence[int], items: Sequence[WorkItem]
 ) -> Work | None:
-    """The profiler omits their shapes; arguments have the bytes."""
+    """Measure long lists by arguments, because the profiler omits their shapes."""
     operands = [operand for position in positions for operand in items[position].operands or ()]
     traffic = count_list_passes(call)
     if not operands or traffic is None:

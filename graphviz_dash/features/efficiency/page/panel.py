@@ -142,7 +142,7 @@ def _show_groups(
 def _build_limit_columns(
     report: EfficiencyReport, groups: Sequence[EfficiencyGroup]
 ) -> dict[str, list[float | None]]:
-    """Columns that need limits of the GPU."""
+    """Build the columns that need limits of the GPU."""
     if isinstance(report.choice, Missing):
         return {}
     return {

@@ -160,7 +160,7 @@ def _draw_graph(choice: GraphChoice, count: int, fold: str, *, ready: bool) -> i
 
 
 def _get_key(choice: GraphChoice) -> str:
-    """In the session while the drawing is on the page."""
+    """Return the key, which is in the session while the drawing is on the page."""
     return f"dag-{choice.identity}"
 
 

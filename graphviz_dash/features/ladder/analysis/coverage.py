@@ -71,7 +71,7 @@ class Coverage(Struct, frozen=True):
 
     @property
     def is_worthwhile(self) -> bool:
-        """True if the gain is considerable."""
+        """True if the gain is a considerable share of the family's time."""
         return (self.gain_share or 0.0) >= _MIN_SHARE
 
     @property

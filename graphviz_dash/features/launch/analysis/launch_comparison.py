@@ -66,7 +66,7 @@ def compare_launches(recordings: Mapping[str, LaunchCosts]) -> LaunchComparison 
 def _collect_timings(
     tables: list[dict[Topology, TopologyCosts]], topology: Topology, measure: LaunchMeasure
 ) -> list[Timing]:
-    """Empty if a recording lacks the measure."""
+    """Collect the timings; empty if a recording lacks the measure."""
     timings = [
         table[topology].timings[measure]
         for table in tables
@@ -153,7 +153,7 @@ def _convert_to_ns(published_us: int | None) -> float | None:
 def _find_medians(
     recordings: Mapping[str, LaunchCosts], chains: int, length: int, measure: LaunchMeasure
 ) -> dict[str, float | None]:
-    """None if not measured."""
+    """Find the median of each recording; None if not measured."""
     return {
         name: _find_median(costs, chains, length, measure) for name, costs in recordings.items()
     }

@@ -139,7 +139,7 @@ def _select_lines(recording: LaunchRecording) -> list[LaunchSeries]:
 def _fit_measure(
     series_list: Sequence[LaunchSeries], measure: LaunchMeasure, process_trials: int | None
 ) -> GrowthFit | None:
-    """None with too few sizes."""
+    """Fit one measure; None with too few sizes."""
     measured = [series for series in series_list if measure in series.samples]
     if len(measured) < MIN_SIZES:
         return None

@@ -161,7 +161,7 @@ def _add_published(
     theme: Theme,
     largest: int,
 ) -> None:
-    """Lines for a published base and slope, marks for single sizes."""
+    """Add lines for a published base and slope, marks for single sizes."""
     colour = get_colour(_PUBLISHED_SHADE, theme)
     source = f"{escape(published.gpu)}, {escape(published.cpu)}; published by NVIDIA, 2024"
     for line in published.lines:

@@ -103,7 +103,7 @@ def draw_observers(effect: ObserverEffect, theme: Theme) -> go.Figure:
 
 
 def _build_error_bars(effects: list[MeasureEffect]) -> dict[str, object]:
-    """None for totals."""
+    """Build 95% intervals; none for totals."""
     upper, lower = [], []
     for effect in effects:
         spread, ratio = effect.interval, effect.ratio or 0.0

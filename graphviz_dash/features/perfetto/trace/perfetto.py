@@ -384,7 +384,7 @@ class _InternedTable:
 
 
 def _encode_track(uuids: Ints, all_rows: Mask) -> list[FieldColumn]:
-    """The track is usually the same for all."""
+    """Encode the track of each event, usually the same for all."""
     if uuids[0] == uuids[-1]:  # lanes are consecutive
         return [
             encode_constant(_encode_field(_EVENT.TRACK_UUID_FIELD_NUMBER, int(uuids[0])), all_rows)

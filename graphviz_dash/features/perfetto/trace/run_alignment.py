@@ -36,7 +36,7 @@ class AlignedRun(Struct, frozen=True):
 
     @property
     def has_marked_steps(self) -> bool:
-        """True for marked steps; otherwise the full trace counts as one step."""
+        """True if the trace marks steps; otherwise the full trace counts as one step."""
         return self.steps[0].method is not StepMethod.WHOLE
 
 

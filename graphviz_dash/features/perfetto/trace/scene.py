@@ -363,7 +363,7 @@ def _build_devices(trace: Trace, gpu: SliceTable, bin_ns: int) -> tuple[DeviceTr
 
 
 def _build_counter(edges: Ints, percent: Floats, bin_ns: int) -> Counter:
-    """One value at each bin that changes it, and 0 after the last bin."""
+    """Add a value at each bin that changes it, and 0 after the last bin."""
     values = np.append(percent, 0.0)
     changed = np.append(True, values[1:] != values[:-1])
     return Counter(

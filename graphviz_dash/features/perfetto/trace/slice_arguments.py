@@ -157,7 +157,7 @@ def _fill_from_nodes(
 
 
 def _build_stream_args(run: Run, node: Ints) -> list[Arg]:
-    """For graphs captured on several streams."""
+    """Build the argument of nodes captured on several streams."""
     if run.parallel is None:
         return []
     streams = np.array(get_issued_streams(run.parallel), dtype=np.int64)

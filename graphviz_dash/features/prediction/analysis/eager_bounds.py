@@ -40,7 +40,7 @@ class EagerBounds(Struct, frozen=True):
     value_ns: float | None
     """Estimate with the known independent work in parallel; None if there is none."""
     high_ns: float
-    """Of the estimate; without one, all work in sequence."""
+    """Upper bound of the estimate; without one, all work in sequence."""
 
 
 def compute_eager_bounds(prediction: Prediction) -> tuple[EagerBounds, ...]:

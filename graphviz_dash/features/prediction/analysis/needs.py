@@ -72,7 +72,7 @@ def _index_observed_needs(
 def _count_shared_bytes(
     measured: MeasuredGraph, tables: Mapping[str, NodeTable], source: int, target: int
 ) -> int | None:
-    """None if unknown for either."""
+    """Count the shared bytes; None if unknown for either node."""
     reached = []
     for node in (source, target):
         graph, index = measured.nodes[node]

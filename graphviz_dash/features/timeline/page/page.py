@@ -232,7 +232,6 @@ def _show_run(selection: SelectedExperiment, name: str, diagnosis: ReplayDiagnos
 
 
 def _format_rows(rows: Sequence[StopRow]) -> str:
-    """One bar per row, with a legend."""
     theme = get_theme()
     end_colour, stop_colour, rest_colour = (
         get_colour(shade, theme) for shade in STOP_SHADES.values()

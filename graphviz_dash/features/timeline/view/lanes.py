@@ -102,7 +102,7 @@ def _build_step_mark(step: Step, origin: int) -> StepMark:
 
 
 def _format_delta(choice: ChosenRun, baseline: ChosenRun) -> str:
-    """Empty for the baseline itself."""
+    """Format the step's difference; empty for the baseline itself."""
     if choice is baseline or not choice.step or not baseline.step:
         return ""
     run_ns, baseline_ns = choice.length, baseline.length

@@ -102,7 +102,7 @@ def _is_negligible(cause: CompileCause, step_ns: float | Missing) -> bool:
 
 
 def _get_sort_key(cause: CompileCause) -> tuple[float, bool, float]:
-    """If the gain is unknown, one-time costs come last."""
+    """Sort by gain; if it is unknown, one-time costs come last."""
     gain_ns = 0.0 if isinstance(cause.gain_ns, Missing) else cause.gain_ns
     return -gain_ns, cause.rule is CompileRuleId.RECOMPILING, -float(cause.one_time_ns or 0)
 
@@ -256,7 +256,7 @@ def _has_uncaptured_work(costs: StepCosts | None, frame: str) -> bool:
 
 
 def _choose_split_rule(operators: Sequence[SplitOperator]) -> CompileRuleId:
-    """CPU work takes precedence over its copies."""
+    """Choose the rule; CPU work takes precedence over its copies."""
     if any(operator.reason == UNKNOWN_SPLIT_REASON for operator in operators):
         return CompileRuleId.UNEXPLAINED_SPLIT
     rules = [

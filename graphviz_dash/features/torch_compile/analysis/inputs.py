@@ -138,7 +138,7 @@ def _parse_inputs(code: str) -> list[str]:
 
 
 def _find_first_use(code: str, name: str) -> UserLine | None:
-    """Aliases of ``name`` count."""
+    """Find the first statement that uses ``name`` or an alias."""
     names = {name}
     for text, line in _iter_statements(code):
         renamed = _ALIAS_ASSIGNMENT.match(text)

@@ -127,7 +127,7 @@ class StepTime(Struct, frozen=True, dict=True):
         return sum(part.idle_ns for part in self.parts if part.part is StepPart.LAUNCH)
 
     def _compute_clean_launch_ns(self, step_ns: float) -> float:
-        """At most the idle time during launches without a profiler."""
+        """Compute the idle time during graph launches without a profiler, at most, in ns."""
         longest = max(0.0, step_ns - self.busy_ns)
         return min(self._launch_idle_ns, self._graph_count * get_first_node_latency_ns(), longest)
 
@@ -253,7 +253,7 @@ class StepDivider:
         return split_cpu_pieces(spans, self._collect_launched_work(step))
 
     def _collect_launched_work(self, step: Step) -> list[LaunchedWork]:
-        """Ordered by call."""
+        """Collect the GPU work launched in ``step``, ordered by call."""
         by_launch: dict[int, list[int]] = {}
         for row, launch in enumerate(self._launch.tolist()):
             if launch >= 0 and step.start <= self._call_start[launch] < step.end:
@@ -453,7 +453,7 @@ class _PartLocator:
         return self._find_part(row, instant), self._find_frame(row)
 
     def _find_part(self, row: int, instant: int) -> StepPart:
-        """For slices other than waits and cache lookups."""
+        """Find the part in a slice other than a wait or a cache lookup."""
         call = int(self._call[row])
         if call != NONE:
             return self._find_call_part(row, call)

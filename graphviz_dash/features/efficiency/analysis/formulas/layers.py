@@ -112,7 +112,7 @@ def _measure_nll_loss_backward(call: OperatorCall) -> Work | None:
 
 
 def _build_selection(index: int) -> Formula:
-    """Rows of the first tensor, chosen by indices."""
+    """Build a formula for rows of the first tensor, chosen by indices."""
 
     def compute(call: OperatorCall) -> Work | None:
         source, indices = call.get_tensor(0), call.get_tensor(index)
@@ -155,7 +155,7 @@ def _measure_gather(call: OperatorCall) -> Work | None:
 
 
 def _build_scatter(index: int, source: int, *, reads_target: bool) -> Formula:
-    """Values written or added to places of the first tensor."""
+    """Build a formula for values written or added to places of the first tensor."""
 
     def compute(call: OperatorCall) -> Work | None:
         target, indices, values = (call.get_tensor(entry) for entry in (0, index, source))
@@ -200,7 +200,7 @@ def _measure_topk(call: OperatorCall) -> Work | None:
 def _build_pooling(
     strides: int, paddings: int, dilations: int | None, ceil: int, *, indices: bool
 ) -> Formula:
-    """Windows of the first tensor."""
+    """Build a formula for windows of the first tensor."""
 
     def compute(call: OperatorCall) -> Work | None:
         tensor, kernel = call.get_tensor(0), call.get_integers(1)

@@ -75,7 +75,7 @@ def _compute_shape(tensors: tuple[Tensor, ...]) -> tuple[int, ...] | None:
 
 
 def _choose_dtype(tensors: tuple[Tensor, ...]) -> str | None:
-    """Tensors without dimensions count like numbers."""
+    """Choose the data type; tensors without dimensions count like numbers."""
     main_tensors = [tensor for tensor in tensors if tensor.shape] or list(tensors)
     floats = [tensor.dtype for tensor in tensors if tensor.dtype in _FLOATS]
     main_floats = [tensor.dtype for tensor in main_tensors if tensor.dtype in _FLOATS]

@@ -63,7 +63,7 @@ def _compute_savings(search: Search, indices: Sequence[int]) -> Savings | None:
 
 
 def _measure_updates(search: Search, indices: Iterable[int], operation: str) -> int:
-    """0 if unknown."""
+    """Return the bytes of the updated tensors; 0 if unknown."""
     total = 0
     for index in indices:
         call = search.get_call(index)

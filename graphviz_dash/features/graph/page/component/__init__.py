@@ -119,7 +119,7 @@ def render_dag(
 
 
 def _handle_click(key: str, on_select: Callable[[int | None], None] | None) -> None:
-    """Streamlit keeps the state only if there is a callback."""
+    """Handle a click. Streamlit keeps the state only if there is a callback."""
     click = st.session_state[key].get("selected")
     if on_select is not None and isinstance(click, dict):
         on_select(_read_node(click))
@@ -138,7 +138,7 @@ def _handle_fold(key: str, on_fold: Callable[[str], None] | None) -> None:
 
 
 def _ignore_change() -> None:
-    """Only the run of the script is needed."""
+    """Do nothing: only the run of the script is needed."""
 
 
 def _read_node(click: dict[str, Any]) -> int | None:

@@ -229,7 +229,7 @@ def _parse_width(request: Request) -> float:
 
 
 def _parse_expanded(request: Request) -> list[str] | None:
-    """None if missing: as many as fit are unfolded."""
+    """Parse the unfolded groups; None, for as many as fit, if missing."""
     text = request.query_params.get("expanded")
     if text is None:
         return None

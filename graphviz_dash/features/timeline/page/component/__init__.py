@@ -155,7 +155,7 @@ def _resolve_selection(
 
 
 def _handle_click(key: str, on_select: Callable[[str | None], None] | None) -> None:
-    """Streamlit keeps the state only if there is a callback."""
+    """Handle a click. Streamlit keeps the state only if there is a callback."""
     click = st.session_state[key].get("selected")
     if on_select is not None and isinstance(click, dict):
         on_select(_read_token(click))

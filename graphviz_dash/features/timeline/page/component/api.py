@@ -216,7 +216,7 @@ def compute_differences(key: str, runs: Sequence[ChosenRun]) -> list[RunDifferen
 
 
 def _name_cause(key: str, first: ChosenRun, other: ChosenRun) -> str:
-    """Empty if the runs are not compared yet."""
+    """Name the cause; empty if the runs are not compared yet."""
     if not STORE.has(key, COMPARISON):
         return ""
     comparison = get_comparison(key)

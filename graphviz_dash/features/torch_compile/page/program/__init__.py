@@ -52,7 +52,7 @@ def render_program_tree(
 
 
 def _ignore_change() -> None:
-    """The run of the page reads the choice."""
+    """Do nothing: the run of the page reads the choice."""
 
 
 def _build_data(
