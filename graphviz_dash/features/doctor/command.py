@@ -289,7 +289,7 @@ def _print_examination(examined: _Examination, *, is_only_run: bool, everything:
 
 
 def _load_examination(path: Path) -> _Examination:
-    """Raise InputError if the bundle has no results."""
+    """Load the results; InputError if the bundle has none."""
     run = open_run(path)
     diagnosis = None if run.doctor is None else diagnose(run.doctor)
     compiled = None if run.compilation is None else build_compile_report(run)

@@ -89,7 +89,7 @@ def _list_gpus() -> list[tuple[str, str]]:
 
 
 def _find_runs(path: Path) -> list[Path]:
-    """Raise InputError if there is none."""
+    """Find the run bundle at ``path``, or those in it; InputError if there is none."""
     if is_bundle(path):
         return [path]
     runs = sorted(filter(is_bundle, path.iterdir())) if path.is_dir() else []

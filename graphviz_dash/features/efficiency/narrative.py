@@ -175,7 +175,7 @@ def describe_ceilings(choice: CeilingsChoice) -> str:
 
 
 def format_bandwidth(rate: float) -> str:
-    """Use decimal units, as vendors do."""
+    """Format bytes per second in decimal units, as vendors do."""
     return f"{rate / 1e12:.3g} TB/s" if rate >= 1e12 else f"{rate / 1e9:.3g} GB/s"
 
 

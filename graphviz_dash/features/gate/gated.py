@@ -60,7 +60,7 @@ class MetricChange(Struct, frozen=True):
     low: float | None
     """Lower end of the 99% interval of the change; None for exact values."""
     high: float | None
-    """Upper end."""
+    """Upper end; None for exact values."""
     verdict: Verdict
     key: str | None = None
     """Family and key of the graphs; None for the whole run."""

@@ -117,6 +117,7 @@ class SlowRank(Struct, frozen=True):
 
     name: str
     rank: int | None
+    """None if unknown."""
     compute_ns: float
     """Per step."""
     median_ns: float
@@ -132,6 +133,7 @@ class StragglerRank(Struct, frozen=True):
 
     name: str
     rank: int | None
+    """None if unknown."""
     communication_ns: float
     """Exposed communication per step, including waits."""
     median_ns: float
@@ -158,7 +160,9 @@ class FleetFindings(Struct, frozen=True):
     """Findings for the ranks of one job in one mode."""
 
     mode: str | None
+    """None if unknown."""
     job: str | None
+    """None if unknown."""
     ranks: int
     """Ranks, or traces that name none."""
     can_compare: bool
@@ -167,6 +171,7 @@ class FleetFindings(Struct, frozen=True):
     """Median of the ranks; None without steps."""
     slow: tuple[SlowRank, ...]
     straggler: StragglerRank | None
+    """None if there is none."""
     graph_count: int
     divergent: tuple[DivergentGraph, ...]
     """Graphs that only some ranks have."""

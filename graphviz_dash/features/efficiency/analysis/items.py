@@ -42,14 +42,15 @@ class WorkItem(Struct, frozen=True):
     runs: float
     """Mean runs per replay: less than 1 in a body that does not always run."""
     origin: NodeOrigin | None
-    """Operator, module and source line."""
+    """Operator, module and source line; None if unknown."""
     operands: tuple[Operand, ...] | None
-    """Memory that the arguments give access to."""
+    """Memory that the arguments give access to; None if unknown."""
     params: Params | None
     """None for the work of an eager step."""
     blocks: int | None
+    """None if unknown."""
     threads: int | None
-    """Per block."""
+    """Threads per block; None if unknown."""
     copied_bytes: int | None = None
     """Size of a copy or memset; None for kernels."""
 

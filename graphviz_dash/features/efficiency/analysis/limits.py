@@ -61,7 +61,7 @@ class UnitLimit(Struct, frozen=True):
     term: LimitTerm | None
     """Determines the limit; None if unknown."""
     pipe: Pipe | None = None
-    """Arithmetic unit of a matrix product."""
+    """Arithmetic unit of a matrix product; None for other work."""
     memory_ns: float = 0.0
     """Time to move the bytes."""
     arithmetic_ns: float = 0.0

@@ -26,7 +26,7 @@ class Work(Struct, frozen=True):
     flops: int = 0
     """Floating-point operations of matrix products."""
     dtype: str | None = None
-    """Type of a matrix product's inputs, as the profiler names it."""
+    """Type of a matrix product's inputs, as the profiler names it; None for other work."""
 
     @property
     def total_bytes(self) -> int:

@@ -43,7 +43,9 @@ class LayoutBox(Struct):
 
     fold: FoldItem
     width: float
+    """In pixels at zoom 1."""
     height: float
+    """In pixels at zoom 1."""
     x: float = 0.0
     y: float = 0.0
     column: int = 0

@@ -40,6 +40,7 @@ _MIN_READABLE_ZOOM: Final = 0.45
 
 
 DEFAULT_WIDTH: Final = 800.0
+"""Width of a canvas in pixels."""
 
 
 class Unfolding(Struct, frozen=True):

@@ -94,7 +94,7 @@ class LadderAdvice(Struct, frozen=True):
     smallest: LadderPoint
     """Fewest sizes within noise of the fastest."""
     smallest_interval: Spread
-    """The same for the fewest sizes."""
+    """The same for the fewest sizes, in ns."""
     front: tuple[LadderPoint, ...]
     """Pareto front of time, memory and startup time without budgets, fewest sizes first."""
     requests: int

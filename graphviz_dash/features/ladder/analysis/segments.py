@@ -81,7 +81,7 @@ class SegmentedStep(Struct, frozen=True):
 
 
 def divide_step(trace: Trace, steps: Sequence[Step], match: ReplayMatch) -> SegmentedStep | Missing:
-    """Divide the median step among those with the most graph launches."""
+    """Divide the median step among those with the most graph launches; near-linear."""
     marked = [step for step in steps if step.method is not StepMethod.WHOLE and len(step.gpu_rows)]
     if not marked:
         return Missing(Fact.TRACED_STEPS, "the trace marks no steps")

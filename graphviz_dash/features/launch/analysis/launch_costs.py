@@ -25,7 +25,7 @@ from graphviz_dash.features.launch.analysis.launch_fit import (
 from graphviz_dash.model.launch import LaunchMeasure, LaunchRecording, LaunchSeries, Topology
 
 CONSTANT_SLOPE_NS: Final = 10.0
-"""Slope of a constant-time repeat launch; NVIDIA reports about 1."""
+"""Maximum slope per node of a constant-time repeat launch; NVIDIA reports about 1."""
 
 
 class Timing(Struct, frozen=True):

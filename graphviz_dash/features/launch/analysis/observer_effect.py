@@ -58,7 +58,7 @@ class ObserverRow(Struct, frozen=True):
 
     observer: Observer
     source: str | None
-    """Tool and version."""
+    """Tool and version; None without a tool."""
     steps: int
     """Timed steps in all processes."""
     effects: dict[StepMeasure, MeasureEffect]

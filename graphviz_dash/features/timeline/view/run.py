@@ -56,7 +56,7 @@ class RunTimeline(Struct, frozen=True):
     light: bool
     """Uses the lighter colour of runs without graphs."""
     problem: str | None
-    """Reason for a missing trace, with all other fields empty."""
+    """Reason for a missing trace, with all other fields empty; None if a trace exists."""
     lanes: TraceLanes
     steps: tuple[Step, ...]
     """Empty if the trace has no marks."""
@@ -75,7 +75,7 @@ class RunTimeline(Struct, frozen=True):
     matched: npt.NDArray[np.int32] | None = None
     """Index in ``replays`` by GPU row, -1 for none; None without ``replays``."""
     node: npt.NDArray[np.int32] | None = None
-    """Like ``matched``, of the node."""
+    """Node index by GPU row, -1 for none; None without ``replays``."""
     shared: SharedSteps | None = None
     """None unless a rank with aligned clocks."""
 

@@ -49,7 +49,7 @@ class TreeBox(Struct, frozen=True):
     causes: tuple[int, ...]
     """Indices of the box's causes."""
     graph: str | None = None
-    """Graph id in the bundle, for the Graph page."""
+    """Graph id in the bundle; None if there is none."""
     code: str | None = None
     """FX graph."""
     children: tuple[TreeBox, ...] = field(default=())

@@ -36,7 +36,10 @@ class GainRange(Struct, frozen=True):
 def compute_gain_range(
     gain_ns: float, step_ns: float, max_ns: float, process_medians: Sequence[float] = ()
 ) -> GainRange:
-    """Compute the interval of a predicted gain per clean step, at most ``max_ns``."""
+    """Compute the interval of a predicted gain per clean step.
+
+    ``max_ns`` limits the gain; ``process_medians`` are step times by process, in ns.
+    """
     half_range_ns = DEFAULT_PROCESS_VARIANCE * step_ns
     if len(process_medians) > 1:
         half = (max(process_medians) - min(process_medians)) / 2

@@ -160,7 +160,7 @@ def _start_early_job(address: GraphAddress, fold_by: FoldCriterion) -> Job:
 
 
 def _wait_for_job(job: Job) -> None:
-    """Raise CancelledError if the job was cancelled."""
+    """Wait for the end of a job; CancelledError if it was cancelled."""
     while (status := job.wait(_WAIT_S)).state is State.RUNNING:
         pass
     if status.state is State.CANCELLED:
