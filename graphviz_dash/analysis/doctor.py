@@ -1,7 +1,4 @@
-"""Interpretation of a doctor report: the outcome, ordered findings and the result of each rule.
-
-The command line, its JSON and the Doctor page share the result of :func:`diagnose`.
-"""
+"""Interpretation of a doctor report: the outcome, ordered findings and the result of each rule."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Interpretation of a replay check: the faults, each with its node or operator and its cause.
-
-The command line, its JSON, the report and the Doctor page share the result of
-:func:`find_replay_faults`.
-"""
+"""Interpretation of a replay check: the faults, each with its node or operator and its cause."""
 
 from __future__ import annotations
 
@@ -103,15 +99,14 @@ class ReplayDiagnosis(Struct, frozen=True):
 
     check: ReplayCheck
     stops: tuple[StopFault, ...]
-    """Crashes and hangs."""
     wrong: tuple[WrongOperator, ...]
     """First wrong operator of each checked step."""
     memory: tuple[MemoryFault, ...]
-    """Memory used after its end, in the order of the reports, without the causes of crashes."""
+    """In the order of the reports, without the causes of crashes."""
 
     @property
     def faults(self) -> tuple[ReplayFault, ...]:
-        """All faults, in the order of their importance."""
+        """All faults, most important first."""
         return (*self.stops, *self.wrong, *self.memory)
 
     @property
@@ -184,7 +179,7 @@ def diagnose_replays(check: ReplayCheck) -> ReplayDiagnosis:
 
 
 def list_replay_diagnoses(runs: Iterable[Run]) -> list[tuple[str, ReplayDiagnosis]]:
-    """Interpret the replay checks of ``runs``, with the names of their runs."""
+    """Interpret the replay checks of ``runs``, with run names."""
     return [(run.name, diagnose_replays(run.replay_check)) for run in runs if run.replay_check]
 
 
@@ -202,7 +197,6 @@ def find_wrong_operator(values: ValueCheck) -> WrongOperator | None:
 
 
 def _explain_argument(values: ValueCheck, argument: StaleArgument) -> WrongOperator:
-    """Explain an outdated argument in the program's graph."""
     cause = (
         ReplayCause.SCALAR_FROZEN
         if argument.kind is FactKind.SCALAR
@@ -285,7 +279,7 @@ def _explain_by_fact(values: ValueCheck, first: TensorDifference) -> WrongOperat
 
 
 def _find_moved_view(values: ValueCheck, index: int) -> FactDifference | None:
-    """Return the changed number of a view right before an operator, such as an offset, or None."""
+    """Return the changed number of a view right before an operator, such as an offset."""
     return next(
         (
             fact
@@ -385,7 +379,7 @@ def _is_same_hang(first: ReplayStop, second: ReplayStop) -> bool:
 
 
 def find_differing_ranks(fault: StopFault) -> tuple[RankProgress, ...]:
-    """Return the ranks that keep the others waiting: another number of collectives, or behind."""
+    """Return the ranks that keep the others waiting: they are behind, or differ in collectives."""
     ranks = fault.stop.ranks
     if len(ranks) < 2:
         return ()

@@ -40,8 +40,8 @@ class Alignment(Struct, frozen=True):
 def align(first: Ints, second: Ints) -> Alignment | None:
     """Pair equal items of two sequences, shape (n,) and (m,), with the fewest unpaired items.
 
-    None if more than a tenth (in long sequences, more than 400) would be unpaired: the sequences
-    are then too different to align. O((n + m) d) time for d differences, O(d * d) memory.
+    None if more than a tenth (in long sequences, more than 400) would be unpaired: they are too
+    different to align. O((n + m) d) time for d differences, O(d * d) memory.
     """
     if len(first) == len(second) and np.array_equal(first, second):
         return Alignment(np.arange(len(first), dtype=np.int64), np.zeros(len(first), np.int64))
