@@ -19,7 +19,6 @@ class MainCause(Struct, frozen=True):
     """Largest part of a difference with the sign of the whole difference."""
 
     cause: Cause
-    """Its cause."""
     is_saving: bool
     """True if the run is faster because of it."""
     basis: Basis

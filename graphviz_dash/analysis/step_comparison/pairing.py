@@ -5,14 +5,13 @@ chain is a stream; a graph chain is a path without fork or join. The order of br
 does not matter:
 
 1. *order*: a graph chain is entered if an eager item matches one of its first items. Both are
-followed while they match (key: operator path, name, launch shape). At a difference, they resume
-at the point of agreement with the fewest skipped items. 2. *context*: remaining items are paired
-if an item is unique on both sides together with its neighbours, and followed in both directions.
-3. *name and launch*, *operator*, *name*: remaining items between the partners of the previous
-and next nodes are paired by the full key, then by operator only (a different kernel does the
-work), then by name only (the operator is unknown or different). 4. *split*: a remaining item
-next to another kernel of the same operator is part of its pair: one kernel on one side, several
-on the other.
+followed while they match (key: operator path, name, launch shape). At a difference, they resume at
+the point of agreement with the fewest skipped items. 2. *context*: remaining items are paired if an
+item is unique on both sides together with its neighbours, and followed in both directions. 3. *name
+and launch*, *operator*, *name*: remaining items between the partners of the previous and next nodes
+are paired by the full key, then by operator only (a different kernel does the work), then by name
+only (the operator is unknown or different). 4. *split*: a remaining item next to another kernel of
+the same operator joins its pair: one kernel on one side, several on the other.
 
 Near-linear, because each item is compared with a bounded number of others.
 """
@@ -33,12 +32,12 @@ from graphviz_dash.analysis.unique_context import find_unique_pairs
 NOTHING: Final = -1
 
 _COMPARED_ITEMS: Final = 20
-"""Number of items of each side to align at a difference between two chains."""
+"""Items of each side to align at a difference between two chains."""
 _EQUAL, _EQUAL_OP, _UNLIKE, _LEFT_OUT = 4, 1, -2, -2
 """Scores of two aligned items, and of a skipped one."""
 _ACROSS, _UP, _LEFT = range(3)
 _ENTRY_ITEMS: Final = 8
-"""Number of first items by which a chain can be entered."""
+"""First items by which a chain can be entered."""
 _MIN_SHARE: Final = 0.5
 _MIN_SHARE_NOT_READY: Final = 0.8
 """Minimum likeness to enter a chain whose predecessors are all entered, or only some."""
@@ -124,7 +123,7 @@ class ItemPairs(Struct, frozen=True):
     """Item index in the second sequence."""
     method: Ints
     confidence: Floats
-    """Confidence of the pair, 0 to 1."""
+    """0 to 1."""
 
 
 def pair_items(before: WorkSequence, after: WorkSequence) -> ItemPairs:
@@ -246,7 +245,7 @@ class _Pairing:
                     self._split_chain(stopped)
 
     def _split_chain(self, stopped: int) -> None:
-        """Make the remaining part of a chain enterable as a separate chain."""
+        """Make the remaining part of a chain enterable."""
         chain = _walk_chain(stopped, self._chains[1].next)
         for node in chain:
             self._head[node] = stopped
@@ -267,8 +266,7 @@ class _Pairing:
     def _find_entry(self, eager: int, heads: list[int]) -> tuple[int, int, float] | None:
         """Return where an eager chain and a graph chain agree from ``eager`` on, with a confidence.
 
-        A chain can be entered once all its predecessors, or at least one of them, have been
-        entered.
+        A chain can be entered once at least one of its predecessors has been entered.
         """
         # In a long row of equal chains, the first ones are as good as any.
         ready = [(level, head) for head in heads if (level := self._get_readiness(head))][:32]
@@ -449,13 +447,12 @@ class _LocalAlignment(Struct, frozen=True):
     """Best alignment of two short sequences."""
 
     score: float
-    """Alignment score; see _EQUAL."""
     share: float
     """Fraction of the shorter sequence with an equal partner, 0 to 1."""
     eager: int
     """First eager item with an equal partner, NOTHING if none."""
     graph: int
-    """Its partner, NOTHING if none."""
+    """Its partner."""
 
 
 def _align_locally(

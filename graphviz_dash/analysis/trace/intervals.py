@@ -31,10 +31,10 @@ class Nesting(Struct, frozen=True, dict=True):
     def build(cls, start: Ints, duration: Ints, thread: Ints, *, calls: bool = False) -> Nesting:
         """Build the nesting of intervals in any order; at equal starts the longer one is outside.
 
-        Intervals that overlap without nesting are siblings. With ``calls`` of one stack this
-        cannot happen: a call that outlasts its caller has a missing return (Kineto misses some
-        built-in functions) and ends with its caller. An empty interval counts as one ns long, so
-        that it can contain its time.
+        Intervals that overlap without nesting are siblings. With ``calls`` of one stack this cannot
+        happen: a call that outlasts its caller has a missing return (Kineto misses some built-in
+        functions) and ends with its caller. An empty interval counts as one ns, to contain its
+        time.
         """
         end = start + np.maximum(duration, 1)
         order = np.lexsort((-end, start, thread))
@@ -121,8 +121,8 @@ def get_values(values: Ints, rows: Ints) -> Ints:
 def _find_parents(start: Ints, end: Ints) -> tuple[Ints, Ints] | None:
     """Return parent (index or NONE) and depth of one thread's intervals, from outside to inside.
 
-    None if not all nest. An interval's depth is the number of earlier ones that have not ended,
-    and its parent is the latest one of the previous depth, so no loop is needed.
+    None if not all nest. The depth is the number of earlier intervals that have not ended, and the
+    parent is the latest one of the previous depth, so no loop is needed.
     """
     count = len(start)
     positions = np.arange(count, dtype=np.int64)

@@ -1,6 +1,5 @@
-"""Signatures that match graph nodes with trace rows.
-
-They consist of kind, name, grid, block and shared memory, or bytes.
+"""Signatures that match graph nodes with trace rows: kind, name, grid, block and shared memory, or
+bytes.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class Signatures:
     def compute_trace_codes(self, trace: Trace) -> Ints:
         """Return the code of each GPU row, shape (rows,).
 
-        It is the code of matching nodes, DRIVER_MEMCPY or DRIVER_MEMSET, or NO_NODE.
+        It is that of matching nodes, DRIVER_MEMCPY or DRIVER_MEMSET, or NO_NODE.
         """
         gpu = trace.gpu
         if not len(gpu):

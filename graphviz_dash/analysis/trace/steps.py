@@ -2,12 +2,11 @@
 
 GPU work runs after its launch call, and CPU and GPU clocks match only to about a microsecond. A
 step's work is therefore found by its launch (``correlation``), not by its time. Work launched
-before the trace started belongs to no step, unless no steps are marked: then all work counts
-together.
+before the trace belongs to no step, unless no steps are marked: then all work counts together.
 
 Steps marked by graphviz-dash end in a synchronisation, so their work is done at their end. Other
-steps may not: if the CPU runs ahead, a range only shows the launch of the work, and the step
-lasts from the end of all work launched before it to the end of its own.
+steps may not: if the CPU runs ahead, a range only shows the launch of the work, and the step lasts
+from the end of all work launched before it to its work's end.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _NAMED: Final = re.compile(
     re.IGNORECASE,
 )
 _MIN_PERIODS: Final = 3
-"""Minimum number of graph launch periods: fewer may match by chance, and the last has no end."""
+"""Minimum graph launch periods: fewer may match by chance, and the last has no end."""
 
 
 class StepMethod(StrEnum):
@@ -57,16 +56,16 @@ class StepMethod(StrEnum):
 
 
 class StepRanges(Struct, frozen=True):
-    """Steps in time order, as parallel arrays of shape (steps,)."""
+    """Steps in time order, as parallel arrays of shape (steps,).
+
+    CPU times are in ns since the trace's origin.
+    """
 
     index: Ints
     """Step number of its range; its position in time, from 0, without unique numbers."""
     start: Ints
-    """Start of each step on the CPU, in ns since the trace's origin."""
     end: Ints
-    """End of each step on the CPU, in ns since the trace's origin."""
     method: StepMethod
-    """Source of the step boundaries."""
 
 
 def find_step_ranges(trace: Trace, links: Links) -> StepRanges:
@@ -214,37 +213,34 @@ class Step(Struct, frozen=True):
     index: int
     """Step number of its range; its position in time, from 0, without unique numbers."""
     start: int
-    """Start of the step on the CPU."""
+    """On the CPU, as ``end``."""
     end: int
-    """End of the step on the CPU."""
     span_start: int
     """Start of the step.
 
-    This is ``start``, or the end of all earlier launched work if the CPU runs ahead. If the
-    trace does not show that work, it is the start of the step's own work.
+    This is ``start``, or the end of all earlier launched work if the CPU runs ahead, or the start
+    of the step's work if the trace does not show that work.
     """
     span_end: int
-    """End of the step: ``end``, or the later end of its own work if the CPU runs ahead."""
+    """End of the step: ``end``, or the later end of its work if the CPU runs ahead."""
     method: StepMethod
-    """Source of the step boundaries."""
     gpu_rows: Ints
     """Rows of ``trace.gpu`` by start time, shape (n,)."""
     unlinked: int
-    """Number of rows without a known launch, assigned to the step in which they started."""
+    """Rows without a known launch, assigned to the step in which they started."""
     busy_ns: int
     """Union of their intervals over all streams within the span, at most its length."""
     work_ns: int
     """Sum of their durations."""
     kernels: int
-    """Number of kernels, without graphs that the profiler traced as single units."""
+    """Without graphs that the profiler traced as single units."""
     copies: int
     sets: int
     kernel_launches: int
-    """Number of kernel launches on any CPU thread (backward has a separate one)."""
+    """On any CPU thread (backward has a separate one)."""
     graph_launches: int
-    """Number of graph launches on any CPU thread."""
     copy_calls: int
-    """Number of copy and set calls on any CPU thread."""
+    """Copy and set calls on any CPU thread."""
 
     @property
     def duration_ns(self) -> int:
@@ -263,10 +259,10 @@ class Step(Struct, frozen=True):
 
 
 def find_steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
-    """Find the steps of ``trace`` in time order; near-linear in its rows.
+    """Find the steps of ``trace`` in time order, by :func:`find_step_ranges`; near-linear in its
+    rows.
 
-    ``links`` are its launches, if already computed. ``Step.method`` is the source of the
-    boundaries (see :func:`graphviz_dash.analysis.trace.steps.find_step_ranges`).
+    ``links`` is computed if None.
     """
     links = links or link_trace_launches(trace)
     ranges = find_step_ranges(trace, links)
@@ -308,8 +304,8 @@ def compute_exclusive_ns(start: Ints, end: Ints, group: Ints | None = None) -> I
     """Return the contribution of each interval to the union of all, shape (n,).
 
     ``start`` must ascend. The sum is the length of the union; overlapping time counts for the
-    interval that started first. With ``group``, ascending numbers from 0, the same holds within
-    each group, where ``start`` must ascend.
+    interval that started first. With ``group``, ascending numbers from 0, this holds within each
+    group.
     """
     if not len(start):
         return np.zeros(0, dtype=np.int64)
@@ -329,9 +325,8 @@ def compute_exclusive_ns(start: Ints, end: Ints, group: Ints | None = None) -> I
 
 
 def measure_span_union(step: Step, start: Ints, end: Ints) -> int:
-    """Return the length of the union of intervals within the span of ``step``.
-
-    ``start`` must ascend.
+    """Return the length of the union of intervals, with ascending ``start``, within the step's
+    span.
     """
     low, high = step.span_start, step.span_end
     return int(compute_exclusive_ns(np.clip(start, low, high), np.clip(end, low, high)).sum())
@@ -351,10 +346,10 @@ def _locate(instants: Ints, start: Ints, end: Ints) -> Ints:
 
 
 def compute_launch_times(trace: Trace, launch: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Return the launch time of each GPU row in ns, and whether its call is known.
+    """Return the launch time of each GPU row in ns, and whether its call is known, shape (rows,).
 
-    The launch time is -1 before the trace started, and the start of the row if the call is
-    unknown. Both have shape (rows,); ``launch`` holds the row of each call, or -1.
+    The launch time is -1 before the trace started, and the start of the row if the call is unknown.
+    ``launch`` holds the row of each call, or -1.
     """
     is_linked = launch >= 0
     begin = get_column(trace.gpu, "ts")
@@ -453,8 +448,7 @@ def _get_call_index(name: str) -> int:
 def _group_rows(owner: Ints, count: int) -> tuple[list[Ints], Ints, Ints]:
     """Group rows by owner 0..count-1, keeping table order.
 
-    Returns the rows of each owner, all of them in sequence, and the bounds of each owner
-    therein.
+    Returns the rows of each owner, all of them in sequence, and the bounds of each owner.
     """
     order = np.argsort(owner, kind="stable")
     bounds = np.searchsorted(owner[order], np.arange(count + 1))
