@@ -86,7 +86,6 @@ def _find_reason(run: Run, fact: Fact, subject: str) -> str:
 
 
 def _describe_failure(run: Run, fact: Fact) -> str | None:
-    """Describe the failure of the pass ``fact``; None if it is no pass or did not fail."""
     required_pass = _FACT_PASSES.get(fact)
     errors = (failure.error for failure in run.manifest.failures if failure.stage is required_pass)
     error = next(errors, None)

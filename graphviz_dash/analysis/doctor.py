@@ -149,7 +149,6 @@ def _determine_outcome(report: DoctorReport) -> CaptureOutcome:
 
 
 def _has_large_difference(report: DoctorReport) -> bool:
-    """Return whether a tensor differs after a replay far more than between two eager steps."""
     return any(
         check.differing_elements
         and (

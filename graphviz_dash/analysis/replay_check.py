@@ -263,7 +263,6 @@ def _explain_difference(values: ValueCheck, first: TensorDifference) -> WrongOpe
 
 
 def _explain_by_fact(values: ValueCheck, first: TensorDifference) -> WrongOperator | None:
-    """Explain a difference by a fact that a replay does not follow."""
     facts = [fact for fact in values.facts if fact.operator == first.operator]
     for kind, cause in _BY_FACT:
         fact = next((item for item in facts if item.kind is kind), None)
@@ -321,7 +320,6 @@ def _explain_by_order(values: ValueCheck, first: TensorDifference) -> WrongOpera
 
 
 def _explain_by_input(values: ValueCheck, first: TensorDifference) -> WrongOperator | None:
-    """Explain a tensor that differs before the operator runs."""
     if first.tensor.role != "input":
         return None
     for foreign in values.foreign:
@@ -393,7 +391,6 @@ def find_differing_ranks(fault: StopFault) -> tuple[RankProgress, ...]:
 
 
 def _find_outside_collective(fault: StopFault) -> tuple[RankProgress, ...]:
-    """Return the ranks that hang outside a collective while all are equally far."""
     outside = {
         stop.rank
         for stop in (fault.stop, *fault.lagging)

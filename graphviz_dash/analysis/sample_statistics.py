@@ -160,7 +160,7 @@ def compute_resampled_process_medians(
 
 
 class _CircularSeries:
-    """A series for drawing blocks; its last value is followed by the first."""
+    """A series whose last value is followed by the first."""
 
     def __init__(self, rank: npt.NDArray[Any]) -> None:
         self._length = len(rank)
@@ -169,7 +169,7 @@ class _CircularSeries:
         self._runs = np.lib.stride_tricks.sliding_window_view(circle, self._block)
 
     def draw(self, generator: np.random.Generator, rows: int, count: int) -> npt.NDArray[Any]:
-        """Draw ``count`` values for each of ``rows``, shape (rows, count)."""
+        """Return shape (rows, count)."""
         blocks = -(-count // self._block)
         starts = generator.integers(0, self._length, size=(rows, blocks))
         return self._runs[starts].reshape(rows, -1)[:, :count]

@@ -114,14 +114,12 @@ def _trace_furthest(first: Ints, second: Ints, limit: int) -> list[dict[int, int
 
 
 def _is_insertion(before: dict[int, int], diagonal: int, edits: int) -> bool:
-    """Return whether the furthest path to ``diagonal`` skips an item of the second sequence."""
     if diagonal == -edits:
         return True
     return diagonal != edits and before[diagonal - 1] < before[diagonal + 1]
 
 
 def _find_agreement_end(first: Ints, second: Ints, x: int, y: int) -> int:
-    """Return the index in ``first`` up to which both sequences agree, starting at (x, y)."""
     size = 16
     while x < len(first) and y < len(second):
         width = min(size, len(first) - x, len(second) - y)

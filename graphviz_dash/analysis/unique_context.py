@@ -49,7 +49,6 @@ def _compute_labels(items: Chained, radius: int) -> Hashes:
 
 
 def _hash_neighbours(base: Hashes, step: Ints, radius: int) -> Hashes:
-    """Hash each item and the next ``radius`` items along ``step``, by doubling."""
     # One extra element represents the end of every chain.
     end = len(base)
     hashes = np.append(base, np.uint64(1))

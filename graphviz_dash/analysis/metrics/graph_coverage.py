@@ -167,6 +167,6 @@ def _classify_origin(origin: NodeOrigin) -> tuple[Reason, str | None]:
 
 
 def _get_region_name(path: tuple[str, ...]) -> str:
-    """Return the name of the compiled function without its hash, which changes per build."""
+    """Drop the hash, which changes per build."""
     named_parts = (name for name in path if name.startswith("CompiledFunction"))
     return next(named_parts, "Torch-Compiled Region")

@@ -198,7 +198,7 @@ def _get_joined_name(kind: str, name: str) -> str:
 def _compute_medians_per_step(
     step: Ints, code: Ints, duration: Ints, steps_count: int, names_count: int
 ) -> tuple[Floats, Floats]:
-    """Return the median count and median total time over the steps, each of shape (names,)."""
+    """Return counts and total times, shape (names,)."""
     # Sorting by (name, step) makes the values of a name contiguous. A dense steps x names table
     # would be large for long traces with many names.
     cell = code.astype(np.int64) * steps_count + step

@@ -193,7 +193,7 @@ def compute_memory_metrics(run: Run) -> Iterable[MetricValue]:
 def compute_traced_metrics(
     run: Run, traced_steps: tuple[Step, ...], integrity: TraceIntegrity | None = None
 ) -> Iterable[MetricValue]:
-    """Yield the metrics of the steps in the run's replay trace; ``integrity`` is computed if None."""
+    """Yield metrics of the steps in the run's replay trace; ``integrity`` is computed if None."""
     if integrity is None and run.replay_trace is not None:
         integrity = assess_integrity(run.replay_trace, traced_steps)
     series: dict[str, Callable[[Step], float]] = {
@@ -248,7 +248,6 @@ def compute_traced_metrics(
 def _find_missing_steps(
     run: Run, traced_steps: tuple[Step, ...], integrity: TraceIntegrity | None
 ) -> Missing | None:
-    """Return why the trace has no values per step; None if it has."""
     if not traced_steps:
         return explain_missing(run, Fact.TRACED_PASS)
     if traced_steps[0].method is StepMethod.WHOLE:

@@ -201,7 +201,7 @@ def _compute_median(values: Sequence[int]) -> int:
 def _fit_terms(
     recorded: Sequence[RecordedWorkload], multiprocessors: int, warps: float | None = None
 ) -> dict[str, float]:
-    """Fit the terms with the smallest errors, for the given or best of WARPS_CANDIDATES."""
+    """Fit for the given or best of WARPS_CANDIDATES."""
     best: tuple[float, dict[str, float]] | None = None
     for candidate in WARPS_CANDIDATES if warps is None else (warps,):
         terms: dict[str, float] = {
@@ -270,7 +270,7 @@ def _compute_relative_errors(
 
 
 def _fit_line(count: Sequence[float], value: Sequence[float]) -> tuple[float, float]:
-    """Fit a fixed and a per-item value, neither negative, with the smallest relative errors."""
+    """Fit a fixed and a per-item value by the smallest relative errors, neither negative."""
     scale = np.maximum(np.array(value, dtype=np.float64), 1.0)
     matrix = np.stack([1 / scale, np.array(count, dtype=np.float64) / scale], axis=1)
     fixed_ns, per_unit = _solve_nonnegative(matrix, np.array(value, dtype=np.float64) / scale)

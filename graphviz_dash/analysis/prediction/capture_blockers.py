@@ -227,7 +227,7 @@ def _map_copies(trace: Trace) -> dict[int, str]:
 
 
 def _find_submit_bounds(trace: Trace, step: EagerStep) -> list[tuple[int, int]]:
-    """Return the rows of the first and last submitting call of each step; (-1, -1) if none."""
+    """Return (-1, -1) for a step without submitting calls."""
     start = get_column(trace.runtime, "ts")
     codes, names = encode(trace.runtime["name"])
     submits = (CallClass.KERNEL_LAUNCH, CallClass.COPY, CallClass.GRAPH_LAUNCH)
@@ -259,10 +259,7 @@ def _determine_rule(call: _Call, origin: NodeOrigin) -> RuleId:
 
 
 def _find_optimizer_blockers(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
-    """Find Adam variants that read their step count on the CPU, as non-capturable ones do.
-
-    Such a read does not synchronise.
-    """
+    """Find Adam variants that read their step count on the CPU, without a synchronisation."""
     marks = trace.annotations
     names = marks["name"].to_list()
     rows = [row for row, name in enumerate(names) if name and name.startswith(_ADAM)]
@@ -385,7 +382,6 @@ def _has_lost_calls(
 def _list_exclusive_operators(
     trace: Trace, step: Step, signature: WorkSignature, other: WorkSignature
 ) -> set[str | None]:
-    """List the operators of the work of ``step`` that another step lacks; None if unknown."""
     remaining = Counter(other.appearances)
     launches = []
     for look, launch in zip(signature.appearances, signature.launches.tolist(), strict=True):
@@ -402,7 +398,6 @@ def _list_exclusive_operators(
 
 
 def _list_step_operators(trace: Trace, step: Step) -> list[str]:
-    """List the CPU operators that start in a step, in trace order."""
     start = get_column(trace.ops, "ts")
     rows = np.flatnonzero((start >= step.start) & (start < step.end))
     return [str(name) for name in trace.ops["name"].gather(rows).to_list()]
@@ -414,7 +409,7 @@ def _run_same_operators(trace: Trace, typical: WorkSignature, other: WorkSignatu
 
 
 def _list_operators(trace: Trace, launches: Ints) -> list[str]:
-    """List the operators of launches, without consecutive repetitions. Empty if any is unknown."""
+    """Omit consecutive repetitions. Empty if any is unknown."""
     if not len(launches) or (launches < 0).any():
         return []
     ids = trace.runtime["external_id"].gather(launches)

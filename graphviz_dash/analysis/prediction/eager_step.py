@@ -204,9 +204,7 @@ def _find_matching_steps(
 
 
 def _count_step_devices(trace: Trace, traced_steps: tuple[Step, ...], calls: _Calls) -> int:
-    """Count the GPUs that run work of the steps, or kernels without a launch, whose step is
-    unknown.
-    """
+    """Include kernels without a launch, whose step is unknown."""
     device = get_column(trace.gpu, "device")
     kernels = (trace.gpu["kind"] == "kernel").fill_null(False).to_numpy()
     in_steps = kernels & (calls.of_row < 0)
@@ -305,7 +303,7 @@ class _GpuWork:
 
 
 class _StepWork:
-    """One step's work in launch order; work with an unknown launch is placed by its start."""
+    """One step's work in launch order, or by its start if the launch is unknown."""
 
     def __init__(self, work: _GpuWork, step: Step, calls: _Calls, position: int) -> None:
         self.position = position  # among the steps; their own numbers may repeat

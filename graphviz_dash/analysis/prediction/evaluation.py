@@ -113,7 +113,7 @@ def predict_from_baseline(
 
 
 def _find_mode_obstacle(run: Run, baseline: Run) -> str:
-    """Return why ``baseline`` cannot predict a run of this mode; empty if it can."""
+    """Return an empty text if there is none."""
     if not run.mode.captures_entire_step:
         return "only graphs of the whole step are predicted"
     if run.mode.is_compiled:
@@ -126,7 +126,7 @@ def _find_mode_obstacle(run: Run, baseline: Run) -> str:
 
 
 def _find_work_difference(run: Run, eager: Run) -> str:
-    """Return the difference in work between the eager run and ``run``; empty if none."""
+    """Return an empty text if there is none."""
     workload, other_workload = run.manifest.workload, eager.manifest.workload
     if workload.factory != other_workload.factory:
         return f"different work, {other_workload.name}"

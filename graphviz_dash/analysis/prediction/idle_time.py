@@ -187,13 +187,11 @@ class _Gaps:
 
 
 class _Spans:
-    """A union of intervals."""
-
     def __init__(self, start: Ints, end: Ints) -> None:
         self._periods = merge_busy(np.zeros(len(start), dtype=np.int64), start, end)
 
     def measure_overlap(self, begin: Ints, end: Ints) -> Ints:
-        """Return its length between each pair of times, in ns."""
+        """Return the overlap with each period, in ns."""
         if not len(self._periods):
             return np.zeros(len(begin), dtype=np.int64)
         upto = self._periods.compute_busy_before(0, np.maximum(end, begin))
@@ -224,7 +222,7 @@ class _Events(Struct, frozen=True):
         return _Events(self.names, self.code[rows], self.start[rows], self.end[rows])
 
     def iterate_overlapping(self, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
-        """Yield rows that overlap a period: overlap, full length and name."""
+        """Yield overlap, full length and name."""
         touch = np.flatnonzero((self.start < end) & (self.end > begin))
         inside = np.minimum(self.end[touch], end) - np.maximum(self.start[touch], begin)
         length = self.end[touch] - self.start[touch]
@@ -296,7 +294,7 @@ class _CpuActivity:
         ]
 
     def divide_gaps(self, gaps: _Gaps) -> dict[IdleCause, Ints]:
-        """Return the time of each cause in each gap, shape (gaps,), in ns."""
+        """Return the time of each cause in each gap, in ns."""
         begin, end = gaps.begin, gaps.end
         gap_ns = end - begin
         if not self.is_recorded:
@@ -372,5 +370,4 @@ def _count_launches(events: _Events, begins: Ints) -> Ints:
 
 
 def _has_other_cause(name: str) -> bool:
-    """Return whether the name is a mark or belongs to another cause."""
     return name.startswith(_MARKS) or bool(_DATA.search(name) or _PROFILER.search(name))

@@ -208,7 +208,7 @@ def find_item_modules(trace: Trace, step: EagerStep) -> ItemModules | Missing:
 def _select_level(paths: list[Path]) -> tuple[str, ...]:
     """Return the names at the first level that divides the work into several parts.
 
-    A level with nearly all work in one part is a wrapper and is skipped.
+    A level with nearly all work in one part is a wrapper.
     """
     for depth in range(1, max(map(len, paths), default=0) + 1):
         cut = [path[:depth] for path in paths]

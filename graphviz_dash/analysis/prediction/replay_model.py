@@ -209,7 +209,7 @@ def predict_replay(step: EagerStep, terms: Mapping[str, float], multiprocessors:
 def _simulate_schedule(
     step: EagerStep, exclusive_ns: Floats, cost: Floats, demand: Floats
 ) -> Schedule:
-    """Simulate the items, each starting ``cost`` after the end of its last predecessor."""
+    """Start each item ``cost`` after the end of its last predecessor."""
     operations = [
         Operation(duration, share, engine=engine)
         for duration, share, engine in zip(

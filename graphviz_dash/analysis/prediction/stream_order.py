@@ -229,7 +229,7 @@ class _StreamOrder:
             self._waits += 1
 
     def launch(self, item: int, lane: int) -> tuple[int, ...]:
-        """Register a launch and return the items of other streams that ``item`` waits for."""
+        """Return the items of other streams that ``item`` waits for."""
         sources = dict.fromkeys((*self._get_library_waits(lane), *self._get_fork_waits(item, lane)))
         self._newest = item
         self._tails[lane] = item

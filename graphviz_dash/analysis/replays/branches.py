@@ -145,7 +145,6 @@ class _Replay:
         return min(self._doubt[node], self._limit[node], twin_confidence)
 
     def _choose(self, code: int, lane: int) -> int | None:
-        """Return the node of the next row of ``lane``, or None if it belongs to no node."""
         ready = self._ready.get(code, ())
         if not ready:
             return self._resume(code, lane)
@@ -268,7 +267,7 @@ class _Replay:
         return best_node
 
     def _find_unstarted(self, code: int) -> list[int]:
-        """Return the first nodes of a signature that have not started, in creation order."""
+        """Return nodes in creation order."""
         nodes = self._graph.of_code.get(code, [])
         first = self._next_place.get(code, 0)
         while first < len(nodes) and self._begun[nodes[first]]:
@@ -277,7 +276,7 @@ class _Replay:
         return [n for n in nodes[first : first + 2 * _MAX_CANDIDATES] if not self._begun[n]]
 
     def _find_missing_predecessors(self, node: int) -> list[int] | None:
-        """Return the visible nodes missing if ``node`` starts now; None if too many."""
+        """Return None if there are too many."""
         missing: list[int] = []
         visited_nodes = {node}
         pending = [node]
@@ -317,7 +316,7 @@ class _Replay:
                 self._release(after)
 
     def _release(self, node: int) -> None:
-        """Make a node ready; a node without a row starts immediately."""
+        """A node without a row starts immediately."""
         pending = [node]
         while pending:
             released_node = pending.pop()

@@ -172,8 +172,6 @@ def _match_captures(
 
 
 class _Replays:
-    """Graph launches of a trace, grouped by appearance."""
-
     def __init__(self, trace: Trace) -> None:
         launches, _ = group_launched_rows(trace)
         gpu = trace.gpu

@@ -86,7 +86,7 @@ class IdMatcher:
 
 
 def _is_in_conditional(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]) -> bool:
-    """Return whether ``graph`` is in a conditional node's body, which can run repeatedly."""
+    """A conditional node's body can run repeatedly."""
     while graph.parent is not None and graph.parent[0] in by_id:
         holder = by_id[graph.parent[0]]
         if holder.nodes[graph.parent[1]].kind is NodeKind.CONDITIONAL:
@@ -412,7 +412,7 @@ class GraphChooser:
         return [choice or GraphChoice(-1, 0.0) for choice in chosen]
 
     def _find_candidates(self, launch: GraphLaunch) -> tuple[int, ...]:
-        """Return the matchers of the graph identified by id, or else the most similar ones."""
+        """Prefer the matchers of the graph identified by id to the most similar ones."""
         name = self._named.get(launch.exec_id)
         key = np.append(np.sort(launch.codes), hash(name)).tobytes()
         if key not in self._likest_of:
@@ -447,7 +447,7 @@ class GraphChooser:
         candidates: list[tuple[int, ...]],
         chosen: list[GraphChoice | None],
     ) -> None:
-        """Assign graphs by the launch order of the node-id pass, if the section fits it."""
+        """Assign graphs by the launch order of the node-id pass, if it fits."""
         order = self._identities.order
         fits = len(section) == len(order) and all(
             name in self._get_graph_names(candidates[number])
@@ -528,8 +528,7 @@ class GraphChooser:
 def _split_sections(launches: Sequence[GraphLaunch], length: int) -> Iterator[list[int]]:
     """Split the launches into steps.
 
-    Launches outside steps are split into portions of ``length`` if they divide evenly; otherwise,
-    each run of them is one section.
+    Launches outside steps form sections of ``length`` if they divide evenly, else one section.
     """
     start = 0
     for number in range(1, len(launches) + 1):

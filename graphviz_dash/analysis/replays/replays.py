@@ -235,7 +235,7 @@ def match_replays(
 
 
 class _Catalogue:
-    """The graphs of a run, prepared for matching: each root graph in all the ways it can run."""
+    """Each root graph of a run, in all the ways it can run."""
 
     def __init__(
         self, graphs: tuple[CapturedGraph, ...], identities: GraphIdentities, *, shapes: bool

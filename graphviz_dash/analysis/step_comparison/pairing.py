@@ -245,7 +245,6 @@ class _Pairing:
                     self._split_chain(stopped)
 
     def _split_chain(self, stopped: int) -> None:
-        """Make the remaining part of a chain enterable."""
         chain = _walk_chain(stopped, self._chains[1].next)
         for node in chain:
             self._head[node] = stopped
@@ -282,7 +281,7 @@ class _Pairing:
         return *positions, _CONFIDENCE[PairMethod.ORDER] if tied == 1 else 1 / tied
 
     def _find_chains(self) -> None:
-        """Find head and tail of each graph chain, and open those without dependencies."""
+        """Find head and tail of each chain, and open chains without dependencies."""
         for head in np.flatnonzero(self._chains[1].previous_array == NOTHING).tolist():
             chain = _walk_chain(head, self._chains[1].next)
             for node in chain:
@@ -312,7 +311,6 @@ class _Pairing:
         )
 
     def _get_unpaired_run(self, side: int, item: int) -> list[int]:
-        """Return the next items of a chain, up to the first paired one."""
         free_items: list[int] = []
         partners, onward_rows = self._partner[side], self._onward[side]
         while partners[item] == NOTHING and len(free_items) < _COMPARED_ITEMS:
@@ -321,9 +319,7 @@ class _Pairing:
         return free_items
 
     def _follow_chains(self, eager: int, graph: int, method: PairMethod, confidence: float) -> int:
-        """Pair two chains from (eager, graph) on while they agree; return the first unpaired graph
-        item.
-        """
+        """Pair two chains while they agree; return the first unpaired graph item."""
         next_eager, next_graph = self._onward
         eager_partner, graph_partner = self._partner
         eager_keys, graph_keys = self._keys
@@ -340,7 +336,6 @@ class _Pairing:
         return graph if graph_partner[graph] == NOTHING else NOTHING
 
     def _find_resume_point(self, eager: int, graph: int) -> tuple[int, int] | None:
-        """Return where two chains that differ at (eager, graph) agree again."""
         (next_eager, next_graph), (eager_keys, graph_keys) = self._onward, self._keys
         eager_after, graph_after = next_eager[eager], next_graph[graph]
         if NOTHING not in (eager_after, graph_after):
@@ -413,7 +408,6 @@ class _Pairing:
         return high
 
     def _pair_by_split(self) -> None:
-        """Add remaining items to the pair of an adjacent kernel of the same operator."""
         for side, opposite in ((0, 1), (1, 0)):
             chain, ops = self._chains[side], self._ops[side]
             unpaired_rows = [
@@ -444,8 +438,6 @@ class _Pairing:
 
 
 class _LocalAlignment(Struct, frozen=True):
-    """Best alignment of two short sequences."""
-
     score: float
     share: float
     """Fraction of the shorter sequence with an equal partner, 0 to 1."""
@@ -508,7 +500,6 @@ def _align_locally(
 
 
 def _trace_back(directions: list[list[int]], end: tuple[int, int]) -> list[tuple[int, int]]:
-    """Return the aligned positions on the best path to ``end``, backwards."""
     x, y = end
     aligned_pairs = []
     while x and y:
@@ -524,7 +515,6 @@ def _trace_back(directions: list[list[int]], end: tuple[int, int]) -> list[tuple
 
 
 def _walk_chain(item: int, successors: list[int], max_count: int | None = None) -> list[int]:
-    """Return the items of a chain from ``item`` on, at most ``max_count``."""
     items: list[int] = []
     while item != NOTHING and (max_count is None or len(items) < max_count):
         items.append(item)

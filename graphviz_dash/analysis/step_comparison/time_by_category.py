@@ -130,7 +130,7 @@ def compute_traced_wait_ns(trace: Trace, traced_steps: tuple[Step, ...], wait_ns
 def _compute_busy_by_category(
     trace: Trace, traced_steps: tuple[Step, ...], waited: Ints | None
 ) -> Ints:
-    """Return the GPU busy time of each step by category, shape (steps, categories), in ns."""
+    """Return shape (steps, categories), in ns."""
     start = get_column(trace.gpu, "ts")
     end = start + np.maximum(get_column(trace.gpu, "dur"), 0)
     if waited is not None:

@@ -304,7 +304,6 @@ def _build_typical_step(
 
 
 def _measure_delays(read: _StepWork, edges: Ints) -> Ints:
-    """Return each item's delay after its predecessors in the same graph launch, in one step."""
     if not (read.group != NO_GROUP).any():
         return np.zeros_like(read.start)
     inside = edges[
@@ -423,7 +422,7 @@ def _find_edges(read: _StepWork, lane: Ints, nodes: _Nodes) -> Ints:
 def _find_inner_edges(
     read: _StepWork, nodes: _Nodes, begin: int, end: int
 ) -> list[tuple[int, int]]:
-    """Return the graph edges between the items of one launch, across invisible nodes."""
+    """Return the edges between the items of one launch, across invisible nodes."""
     edges: list[tuple[int, int]] = []
     rows = read.rows[begin:end]
     for graph_index in np.unique(nodes.graph[rows]).tolist():

@@ -295,6 +295,6 @@ def _find_fused_pairs(
 
 
 def _get_fused_operators(name: str) -> str:
-    """Return the operators in a generated kernel's name, joined and enclosed by underscores."""
+    """Join and enclose the operators by underscores."""
     name_match = _GENERATED.match(name)
     return f"_{name_match[1]}_" if name_match else ""

@@ -64,7 +64,7 @@ def compute_self_cpu_ns(trace: Trace, traced_steps: Sequence[Step]) -> Ints:
 def _split_blocks(bounds: Ints) -> list[Ints]:
     """Split ``bounds`` into blocks of complete steps.
 
-    ``bounds`` holds first and last row of each step in each table, shape (tables, 2 * steps).
+    These are the first and last row of each step in each table, shape (tables, 2 * steps).
     """
     sizes = (bounds[:, 1::2] - bounds[:, ::2]).sum(axis=0)
     block = np.cumsum(sizes) // _BLOCK_ROWS
@@ -72,7 +72,7 @@ def _split_blocks(bounds: Ints) -> list[Ints]:
 
 
 def _measure_unions(tables: Sequence[_Rows], bounds: Ints, threads: Ints) -> Ints:
-    """Return the union length of each step's intervals, summed over threads."""
+    """Sum the union lengths of each step over threads."""
     starts, ends, groups = [], [], []
     spans = np.arange(bounds.shape[1] - 1)  # odd spans are between two steps
     for rows, edges in zip(tables, bounds, strict=True):

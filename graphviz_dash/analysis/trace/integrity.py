@@ -75,7 +75,6 @@ def find_partial_replays(trace: Trace, links: Links, steps: Sequence[Step]) -> I
 def _group_by_place(
     rows: Ints, starts: Ints, by_row: dict[int, bytes], steps: Sequence[Step]
 ) -> Iterator[list[_Launch]]:
-    """Group the launches of steps with the same number of launches by their place in the step."""
     groups: defaultdict[tuple[int, int], list[_Launch]] = defaultdict(list)
     for step in steps:
         first, last = np.searchsorted(starts, [step.start, step.end]).tolist()
@@ -85,7 +84,6 @@ def _group_by_place(
 
 
 def _find_incomplete(launches: list[_Launch]) -> list[int]:
-    """Return the rows of launches whose work is a part of that of most of ``launches``."""
     typical, count = Counter(work for _, work in launches).most_common(1)[0]
     if len(launches) < _MIN_LAUNCHES or 2 * count <= len(launches):
         return []
@@ -255,7 +253,6 @@ class TraceIntegrity(Struct, frozen=True):
         )
 
     def _find_untimed(self) -> str | None:
-        """Return a reason if kernels have no length."""
         if self.instant_kernels <= _MAX_LOST_SHARE * self.kernels:
             return None
         kernels = pluralize(self.kernels, "kernel")
@@ -272,7 +269,6 @@ class TraceIntegrity(Struct, frozen=True):
         return f"{self.format_lost_work()}, and no step is complete"
 
     def _find_stray_kernels(self) -> str | None:
-        """Return a reason if kernels without a launch may have run in any step."""
         clock = self._find_clock_error(1.0)
         if not self.steps or not self.lost_launches or clock is None:
             return None
@@ -335,7 +331,6 @@ class TraceIntegrity(Struct, frozen=True):
         return self.explain_clock_error() or self._find_untimed()
 
     def _find_clock_error(self, max_share: float) -> str | None:
-        """Return a reason if the clock error exceeds ``max_share`` of the median step."""
         if self.clock_error_ns <= max_share * self.step_ns:
             return None
         return (
@@ -440,7 +435,7 @@ def select_launched_steps(
 
 
 def _find_empty_steps(trace: Trace, steps: Sequence[Step]) -> frozenset[int]:
-    """Find the steps without any event, if other steps have some."""
+    """Return none if all steps are empty."""
     starts = [np.sort(get_column(table, "ts")) for table in (trace.runtime, trace.ops)]
     empty = frozenset(
         index
@@ -550,8 +545,8 @@ class _StrayKernels:
     def may_belong(self, step: Step) -> bool:
         """Return whether ``step`` may have gained or lost such kernels.
 
-        Those that seem to precede the trace count in no step. They are pending work of earlier
-        steps if the step's own work starts after the CPU has left it.
+        Those that seem to precede the trace are pending work of earlier steps if the step's work
+        starts after the CPU has left it.
         """
         in_reach = self.find_near(step)
         inner = (self._begin >= step.start + self._error) & (self._begin < step.end - self._error)

@@ -87,7 +87,6 @@ class Nesting(Struct, frozen=True, dict=True):
 
     @cached_property
     def _levels(self) -> list[Ints]:
-        """Enclosed intervals, grouped by depth."""
         by_depth = np.argsort(self.depth, kind="stable")
         levels = np.flatnonzero(np.diff(self.depth[by_depth])) + 1
         return np.split(by_depth, levels)[1:]
@@ -136,7 +135,6 @@ def _find_parents(start: Ints, end: Ints) -> tuple[Ints, Ints] | None:
 
 
 def _clip_to_callers(start: Ints, end: Ints) -> Ints:
-    """Return the call ends of one thread, from outside to inside, none after the caller's end."""
     ends = end.tolist()
     stack: list[int] = []
     for index, begin in enumerate(start.tolist()):

@@ -273,7 +273,6 @@ def find_idle_periods(
 
 
 def _follow_chain(start: Ints, end: Ints) -> Ints:
-    """Return the positions on one first-fit lane: each starts after the previous end."""
     following = np.maximum(np.searchsorted(start, end, "left"), np.arange(1, len(start) + 1))
     steps = following.tolist()
     chain, position = [], 0
@@ -284,7 +283,7 @@ def _follow_chain(start: Ints, end: Ints) -> Ints:
 
 
 def _assign_first_fit(start: Ints, end: Ints) -> list[Ints]:
-    """Assign lanes by first fit with a heap of lane ends, for depths where chains are too slow."""
+    """Use a heap of lane ends, for depths where chains are too slow."""
     busy: list[tuple[int, int]] = []
     free: list[int] = []
     lanes: list[list[int]] = []
@@ -309,7 +308,7 @@ def _merge_intervals(start: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 
 def _encode_tracks(owner: Ints, track: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return the distinct (owner, track) pairs, sorted, and the code of each slice's pair."""
+    """Return the distinct pairs, sorted, and the code of each slice's pair."""
     owners, owner_code = find_distinct_values(owner)
     tracks, track_code = find_distinct_values(track)
     pair = owner_code.astype(np.int64) * len(tracks) + track_code

@@ -101,7 +101,6 @@ def _encode_texts(texts: list[str]) -> tuple[npt.NDArray[np.int32], list[str]]:
 
 
 def _build_lanes(ranges: CpuRanges, rows: Ints) -> LaneSet:
-    """Build the lanes of ``rows``, sorted by start, as in :meth:`CpuRanges.find_outermost`."""
     if not len(rows):
         return create_empty_lanes().cpu
     start, end = ranges.start, ranges.end

@@ -55,7 +55,7 @@ class Signatures:
     """Codes of node signatures, shared by all graphs of a run."""
 
     def __init__(self, graphs: tuple[CapturedGraph, ...], *, shapes: bool = True) -> None:
-        """Encode nodes; without ``shapes`` (recorded grids and blocks), only names count."""
+        """Encode nodes; without ``shapes``, only names count."""
         self._shapes = shapes
         self._exact: dict[tuple[str, str, Shape], int] = {}
         self._loose: dict[tuple[str, str, Shape], set[int]] = {}

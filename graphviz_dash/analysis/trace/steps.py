@@ -91,7 +91,7 @@ def find_step_ranges(trace: Trace, links: Links) -> StepRanges:
 
 
 def _find_rows(table: pl.DataFrame, pattern: re.Pattern[str]) -> Ints:
-    """Return the rows of ``table`` with names that match ``pattern``; each name is tested once."""
+    """Test each name once."""
     names = table["name"].unique().drop_nulls().cast(str).to_list()
     matching_names = [name for name in names if pattern.match(name)]
     if not matching_names:
@@ -125,7 +125,7 @@ def _find_numbered(
 
 
 def _order_distinct_marks(index: Ints, begin: Ints, end: Ints, process: Ints) -> Ints:
-    """Return the marks in time order, without those of the same step on another thread.
+    """Drop the marks of the same step on another thread.
 
     These have the same number and process as an earlier mark, and start before it ends.
     """
@@ -144,7 +144,6 @@ def _order_distinct_marks(index: Ints, begin: Ints, end: Ints, process: Ints) ->
 def _find_outermost(
     table: pl.DataFrame, pattern: re.Pattern[str], method: StepMethod
 ) -> StepRanges | None:
-    """Return the matching ranges that start after all earlier ones have ended."""
     rows = _find_rows(table, pattern)
     if not len(rows):
         return None
@@ -159,7 +158,7 @@ def _find_outermost(
 
 
 def _find_periods(trace: Trace, links: Links) -> StepRanges | None:
-    """Return periods between repeated graph launches, without the last one (unknown end)."""
+    """Omit the last period, whose end is unknown."""
     codes, names = encode(trace.runtime["name"])
     launch_rows = [
         at for at, name in enumerate(names) if get_call_class(name) is CallClass.GRAPH_LAUNCH
@@ -416,7 +415,7 @@ def _find_calls(runtime: pl.DataFrame, start: Ints, end: Ints) -> tuple[Ints, In
 
 
 def _count_kinds(step: Ints, kind: Ints, steps_count: int, kinds_count: int) -> Ints:
-    """Count the rows of each kind in each step, shape (steps, kinds), ignoring others and -1."""
+    """Count rows, shape (steps, kinds), ignoring others and -1."""
     cell = (step + 1) * (kinds_count + 1) + kind
     counts = np.bincount(cell, minlength=(steps_count + 1) * (kinds_count + 1))
     return counts.reshape(steps_count + 1, kinds_count + 1)[1:, :kinds_count]
@@ -427,7 +426,7 @@ def _sum_between(values: Ints, bounds: Ints) -> Ints:
 
 
 def _encode_names(names: pl.Series, code_of: Callable[[str], int]) -> Ints:
-    """Return ``code_of(name)`` for each row, computed once per distinct name."""
+    """Compute each distinct name once."""
     codes, distinct = encode(names)
     return np.array([code_of(name) for name in distinct], dtype=np.int64)[codes]
 
@@ -446,10 +445,7 @@ def _get_call_index(name: str) -> int:
 
 
 def _group_rows(owner: Ints, count: int) -> tuple[list[Ints], Ints, Ints]:
-    """Group rows by owner 0..count-1, keeping table order.
-
-    Returns the rows of each owner, all of them in sequence, and the bounds of each owner.
-    """
+    """Return the rows of each owner, all of them in sequence, and the bounds of each owner."""
     order = np.argsort(owner, kind="stable")
     bounds = np.searchsorted(owner[order], np.arange(count + 1))
     order = order[bounds[0] :]
