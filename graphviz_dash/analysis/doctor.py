@@ -101,7 +101,7 @@ class Diagnosis(Struct, frozen=True):
 
     @property
     def unchecked_rules(self) -> tuple[UncheckedRules, ...]:
-        """Unchecked rules, grouped by reason. A failed capture leaves many unchecked."""
+        """By reason. A failed capture leaves many unchecked."""
         by_reason: dict[str, list[RuleOutcome]] = {}
         for outcome in self.rules:
             if outcome.status is CheckStatus.NOT_CHECKED:
@@ -135,7 +135,7 @@ def diagnose(report: DoctorReport) -> Diagnosis:
 
 
 def has_differing_replays(report: DoctorReport) -> bool:
-    """Return whether replays of a successful capture compute a different result than the step."""
+    """Return whether replays compute a different result than the step."""
     return report.captured is True and _determine_outcome(report) is CaptureOutcome.SILENT
 
 

@@ -65,7 +65,7 @@ class WrongOperator(Struct, frozen=True):
     fact: FactDifference | None
     """Fact that proves the cause. None if the cause follows from elsewhere."""
     writer: CheckedOperator | None
-    """Operator that the cause involves too, such as one that is not waited for."""
+    """Other operator of the cause, such as one that is not waited for."""
     kernels: tuple[str, ...]
     """Kernels outside operators that wrote the tensor. Empty for other causes."""
     elements: WrongElements | None
@@ -79,7 +79,7 @@ class StopFault(Struct, frozen=True):
     cause: ReplayCause
     stop: ReplayStop
     memory: MemoryFate | None
-    """Memory of the suspected node that was gone. None if none was."""
+    """Memory of the suspected node that was gone, if any."""
     lagging: tuple[ReplayStop, ...]
     """Ranks that are behind in the same collective. Empty without ranks."""
 

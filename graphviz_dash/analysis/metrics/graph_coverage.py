@@ -51,7 +51,7 @@ class StayedEager(Struct, frozen=True):
     count: float
     """Kernels, memcpys and memsets per traced step (mean)."""
     total_ns: float
-    """Total duration per traced step (mean)."""
+    """Mean duration per traced step."""
     share: float
     """Fraction of the duration of the steps' GPU work, 0 to 1."""
 

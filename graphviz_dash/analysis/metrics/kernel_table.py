@@ -151,7 +151,7 @@ def _is_stitched(run: Run) -> bool:
 def compute_kernel_uses(
     trace: Trace, traced_steps: tuple[Step, ...]
 ) -> dict[tuple[str, str], KernelUse]:
-    """Compute the use of each (kind, name) in the steps' GPU work; near-linear in the rows."""
+    """Compute the use of each (kind, name) in the steps; near-linear in the rows."""
     rows = np.concatenate([step.gpu_rows for step in traced_steps])
     if not len(rows):
         return {}

@@ -39,7 +39,7 @@ class Unit(StrEnum):
 class Source(StrEnum):
     """The pass that a metric comes from.
 
-    ``BOTH`` divides one pass by the other; ``PREDICTED`` uses only the eager run.
+    ``BOTH`` divides one by the other; ``PREDICTED`` uses only the eager run.
     """
 
     CLEAN = "clean"

@@ -54,7 +54,7 @@ class MetricValue(Struct, frozen=True):
 
     @property
     def interval_contains_one(self) -> bool:
-        """True if the interval of a ratio contains 1, so the two may be equal."""
+        """True if the interval of a ratio contains 1."""
         spread = self.spread
         return spread is not None and spread.high is not None and spread.low <= 1 <= spread.high
 
@@ -70,7 +70,7 @@ def make_missing_value(metric: str, missing: Missing) -> MetricValue:
 
 
 def compute_step_metrics(run: Run) -> Iterable[MetricValue]:
-    """Yield step time, back-to-back interval and launch CPU time from the clean pass."""
+    """Yield the timings of the clean pass."""
     clean = run.clean
     if clean is None:
         for metric in ("step_time", "step_interval", "launch_cpu_time"):
@@ -124,7 +124,7 @@ def compute_traced_slowdown(run: Run, traced_steps: tuple[Step, ...]) -> float |
 
 
 def compute_graph_costs(run: Run) -> Iterable[MetricValue]:
-    """Yield the one-off costs of the graphs from the clean pass, summed over the graphs."""
+    """Yield the one-off costs from the clean pass, summed over the graphs."""
     metrics: dict[str, Callable[[GraphLifecycle], int | None]] = {
         "capture_time": lambda life: life.capture_ns,
         "instantiate_time": lambda life: life.instantiate_ns,

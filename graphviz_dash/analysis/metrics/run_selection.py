@@ -81,7 +81,7 @@ def get_family(run: Run) -> str:
 
 
 def is_eager_recording(run: Run) -> bool:
-    """Return whether the run is a recorded program that replayed no graph, a possible baseline."""
+    """Return whether the run is a recorded program that replayed no graph."""
     recording = run.recording
     return (
         recording is not None

@@ -71,7 +71,7 @@ class RecordedWorkload(Struct, frozen=True):
     step: EagerStep
     nodes: int
     step_ns: int
-    """Clean step time of the graph run."""
+    """Clean, of the graph run."""
     interval_ns: int
     """Time between back-to-back replays."""
     replay_cpu_ns: int

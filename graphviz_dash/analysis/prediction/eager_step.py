@@ -103,7 +103,7 @@ class EagerStep(Struct, frozen=True):
     step_ns: int
     """Median length of the traced step."""
     busy_ns: int
-    """Median time with at least one running item."""
+    """Median time with a running item."""
     work_ns: int
     """Median sum of durations."""
     launch_cpu_ns: int | None
@@ -124,7 +124,7 @@ class EagerStep(Struct, frozen=True):
 
     @property
     def has_unlike_steps(self) -> bool:
-        """True if most complete steps run other work, such as batches of many sizes."""
+        """True if most complete steps run other work."""
         complete = [at for at in self.integrity.complete_steps if len(self.steps[at].gpu_rows)]
         return 2 * len(self.matching) < len(complete)
 
@@ -515,8 +515,8 @@ def compute_exclusive_busy_ns(step: EagerStep) -> Ints:
 class WorkSignature(Struct, frozen=True):
     """The work of one step in launch order.
 
-    ``appearances`` holds kind, name, grid, block and size of each item; ``launches`` the launch
-    rows in ``trace.runtime`` (-1 if unknown).
+    ``appearances`` holds kind, name, grid, block and size of each item; ``launches`` the rows in
+    ``trace.runtime`` (-1 if unknown).
     """
 
     appearances: list[tuple[object, ...]]

@@ -45,14 +45,14 @@ class IdleCause(StrEnum):
     WAITING = "copies and synchronisation"
     """Calls that wait, and copies that involve the CPU."""
     LOADING = "allocating and loading code"
-    """Calls that allocate memory, and launches and operators long enough to load their code."""
+    """Allocating calls, and launches and operators long enough to load their code."""
     PROFILER = "the profiler"
     GRAPH = "within graph launches"
     """Between the nodes of one launch."""
     OTHER = "other Python"
     """Other code of the program, including CPU operators."""
     UNKNOWN = "unknown"
-    """A trace without CPU events does not show what the CPU did."""
+    """A trace without CPU events."""
 
 
 class IdlePart(Struct, frozen=True):

@@ -87,12 +87,12 @@ class ModulePrediction(Struct, frozen=True):
 
     @property
     def saving_ns(self) -> float:
-        """Time saved per step by a graph of this part alone; negative if it costs more."""
+        """Time saved per step by this graph; negative if it costs more."""
         return self.eager_ns - self.graphed_ns
 
 
 class ModulePredictions(Struct, frozen=True):
-    """The modules of a step; ``source`` is the source of the module names."""
+    """Modules of a step; ``source`` is the source of their names."""
 
     source: str
     modules: tuple[ModulePrediction, ...]

@@ -141,7 +141,7 @@ class Prediction(Struct, frozen=True):
     """Largest saving first; missing if the trace names no modules."""
     warnings: tuple[PredictionWarning, ...]
     gpu: str | None
-    """Name of the trace's GPU; None if unknown."""
+    """None if unknown."""
     incomplete: str | None
     """First missing part of the trace; None if complete."""
 

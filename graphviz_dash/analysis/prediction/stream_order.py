@@ -23,7 +23,7 @@ class StreamCalls(Struct, frozen=True):
     waits: Ints
     """Time of each stream wait for an event, shape (waits,)."""
     inside_operator: Flags
-    """True for a library's wait, inside an operator; shape (waits,)."""
+    """True for a library's wait, shape (waits,)."""
     records: Ints
     """Time of each event record, shape (records,)."""
 
@@ -202,7 +202,7 @@ class _StreamOrder:
         self._last: tuple[int, ...] = ()
         """Last item of the main stream, if any."""
         self._joined: dict[int, int] = {}
-        """Last item of each stream joined into the main stream since."""
+        """Last item of each stream joined since."""
         self._open: dict[int, int] = {}
         """Last item of each forked stream not joined since."""
         self._tails: dict[int, int] = {}

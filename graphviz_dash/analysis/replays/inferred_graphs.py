@@ -68,7 +68,7 @@ def infer_graphs(
 ) -> InferredGraphs:
     """Infer the graph of each capture in ``capture`` with replays in ``replay``.
 
-    ``kernels`` maps rows of the capture's runtime table to known launched kernels.
+    ``kernels`` maps rows of the capture's runtime table to launched kernels.
     """
     windows = find_captured_launches(capture)
     replays = _Replays(replay)

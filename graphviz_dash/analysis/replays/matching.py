@@ -132,12 +132,12 @@ BY_ORDER: Final = "alignment: order"
 BY_BRANCH: Final = "alignment: branches"
 
 _FOREIGN_SIZE_WEIGHT: Final = 0.5
-"""Weight of a copy with the size of another graph's copy, so that equal sizes count more."""
+"""Weight of a copy with another graph's size, so that equal sizes count more."""
 _MAX_PAIR_GAP_NS: Final = 5_000
 """Maximum gap between the two rows of one copy."""
 
 MAX_GAP_CONFIDENCE: Final = 0.9
-"""Maximum confidence of a row in a replay with missing or additional rows."""
+"""Maximum confidence in a replay with missing or additional rows."""
 
 
 class MatchedRows(Struct, frozen=True):

@@ -140,7 +140,7 @@ def get_identities(run: Run) -> GraphIdentities:
 def match_node_ids(run: Run) -> ReplayMatch | None:
     """Match the replays of a run's node-id pass; None if it has none.
 
-    ``gpu_row`` refers to the trace built by
+    ``gpu_row`` refers to the trace of
     :func:`graphviz_dash.analysis.replays.node_id_trace.build_node_id_trace`.
     """
     if run.node_ids is None:

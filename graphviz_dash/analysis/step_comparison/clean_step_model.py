@@ -43,7 +43,7 @@ class StepModel(Struct, frozen=True):
     """
 
     start: Ints
-    """Start of each item, relative to the step."""
+    """Relative to the step."""
     end: Ints
     busy: Ints
     """Contribution of each item to GPU busy time.
@@ -59,10 +59,9 @@ class StepModel(Struct, frozen=True):
     cpu_tail_ns: int
     """CPU time after the end of the last work."""
     return_ns: int
-    """Return time of the final synchronisation."""
     end_ns: int
     scale: float
-    """Scale factor for traced CPU times."""
+    """For traced CPU times."""
 
 
 def model_step(
@@ -126,7 +125,7 @@ def _compute_scale(work: TypicalStep, launch_cpu_ns: float) -> float:
 
 
 def _send_wait(model: _Model, wait: int) -> _Arrival | None:
-    """Resume a model after a wait until its next collective; None at its end."""
+    """Resume a model until its next collective; None at its end."""
     try:
         return model.send(wait)
     except StopIteration:
@@ -234,7 +233,7 @@ def _simulate_items(work: TypicalStep, scale: float, depends: list[list[int]] | 
 def _measure_launch_delay(work: TypicalStep, item: int, waits_for: list[int]) -> tuple[int, int]:
     """Return an item's median launch time within its call, and its median delay after being ready.
 
-    They are separate because the last dependency differs between steps.
+    The last dependency differs between steps.
     """
     times = work.step_times
     start, launch = times.start[:, item], times.launch[:, item]

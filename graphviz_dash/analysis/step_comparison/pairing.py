@@ -99,8 +99,8 @@ class WorkSequence(Struct, frozen=True):
     def from_lanes(cls, key: Ints, op: Ints, name: Ints, lane: Ints) -> WorkSequence:
         """Build a side whose items follow each other on their lanes (streams).
 
-        A chain ends where a lane pauses while others get more than a few items, because later
-        items may wait for those.
+        A chain ends where a lane pauses for more than a few items of others, because later items
+        may wait for those.
         """
         order = np.argsort(lane, kind="stable")
         pause = 2 * len(np.unique(lane))
@@ -118,16 +118,16 @@ class ItemPairs(Struct, frozen=True):
     """
 
     before: Ints
-    """Item index in the first sequence."""
+    """Item in the first sequence."""
     after: Ints
-    """Item index in the second sequence."""
+    """Item in the second sequence."""
     method: Ints
     confidence: Floats
     """0 to 1."""
 
 
 def pair_items(before: WorkSequence, after: WorkSequence) -> ItemPairs:
-    """Pair the items of two sides; the module docstring describes the method."""
+    """Pair the items of two sides."""
     if len(before.key) == len(after.key) and np.array_equal(before.key, after.key):
         linear = len(after.edges) >= len(after.key) - 1 and _is_line(after)
         if linear and _is_line(before):

@@ -47,11 +47,11 @@ class TimeByCategory(Struct, frozen=True):
     idle_ns: float | None
     """Remaining time of the step; None if ``excess_ns`` is set, or if loops run unseen work."""
     excess_ns: float | None
-    """Excess of the traced work over the step; None if there is none."""
+    """Excess of the traced work over the step."""
     waiting_ns: float = 0.0
     """Time in which collectives only wait for other ranks; 0 for a single process."""
     profiled: bool = False
-    """True if the step was profiled, because no clean timings exist."""
+    """True if no clean timings exist."""
 
     @property
     def scaled_parts(self) -> tuple[CategoryTime, ...]:

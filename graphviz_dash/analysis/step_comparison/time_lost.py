@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class TracedStep(Struct, frozen=True):
     """One step of a run's trace.
 
-    ``rows`` are its rows of the GPU table in the order of the items of the run's typical step.
+    ``rows`` are its GPU table rows in the order of the items of the typical step.
     """
 
     trace: Trace

@@ -52,9 +52,9 @@ class WorkItem(Struct, frozen=True):
     name: str
     """Name of the kernel, or the profiler's name of the copy or set."""
     shape: tuple[int, ...]
-    """Grid, block and shared memory of a kernel, -1 if not recorded; empty for others."""
+    """Grid, block and shared memory of a kernel, -1 if not recorded."""
     size: int | None
-    """Bytes of a copy or set; None for kernels or if not recorded."""
+    """Bytes of a copy or set, if recorded."""
     origin: NodeOrigin
     graph: str | None
     """None for eager work."""
@@ -101,7 +101,7 @@ class TypicalStep(Struct, frozen=True):
     delay: Ints
     """Minimum delay over the steps from the last predecessor in the same graph launch to the start.
 
-    Without a predecessor, it counts from the launch's first node; 0 for items outside graphs.
+    Without one, it counts from the launch's first node; 0 for items outside graphs.
     """
     step_times: PerStepTimes
     """As large as the trace; empty if dropped."""
@@ -120,7 +120,7 @@ class TypicalStep(Struct, frozen=True):
     traced_steps: int
     """All steps in the trace."""
     rows: Mapping[int, Ints]
-    """Rows of the items in the trace's GPU table, shape (items,), by number of a matching step."""
+    """Rows of the items in the GPU table, shape (items,), by number of a matching step."""
 
     @property
     def without_step_times(self) -> TypicalStep:

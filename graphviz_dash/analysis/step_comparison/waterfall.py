@@ -71,7 +71,7 @@ class CauseTimes(Struct, frozen=True):
     overlap: int = 0
     """Minus the time that concurrent work makes these durations count more than once."""
     synchronisation: int = 0
-    """Idle time in synchronising calls, and the return from the last one."""
+    """Idle time in synchronising calls, and the return from the last."""
     ranks: int = 0
     """Time in which collectives only wait for other ranks."""
     remainder: int = 0
@@ -89,7 +89,7 @@ class CauseTimes(Struct, frozen=True):
         return CauseTimes(*map(operator.sub, self._get_parts(), other._get_parts()))
 
     def list_items(self) -> tuple[tuple[Cause, int], ...]:
-        """Return each cause with its part, in order."""
+        """Return the parts by cause, in order."""
         return tuple(zip(Cause, self._get_parts(), strict=True))
 
     def _get_parts(self) -> tuple[int, ...]:
@@ -144,7 +144,7 @@ class Waterfall(Struct, frozen=True):
 
     @property
     def saved_by_cause(self) -> tuple[tuple[Cause, int], ...]:
-        """Time saved by cause, in order; overlap and rank waits only if present."""
+        """Savings in order; overlap and rank waits only if present."""
         occurs = {Cause.RANKS: self.waits_for_ranks, Cause.OVERLAP: self.has_overlap}
         return tuple(item for item in self.saved.list_items() if occurs.get(item[0], True))
 
@@ -169,7 +169,7 @@ def find_collective_arrivals(
 ) -> dict[int, int] | None:
     """Return when the last rank of one mode arrives at each collective in a clean step.
 
-    None if a rank has no clean pass or typical step, or if there is only one.
+    None if a rank has no clean pass or typical step, or for one rank.
     """
     ranks = [
         (work, _compute_launch_cpu_ns(run))
@@ -343,9 +343,9 @@ class CompileSavings(Struct, frozen=True):
 
     run_without_graphs: str
     compilation: CauseTimes
-    """Saving of that run over the baseline, in ns."""
+    """Over the baseline, in ns."""
     graphs: CauseTimes
-    """Additional saving of the run with graphs, in ns."""
+    """Over that run, in ns."""
 
 
 def find_run_without_graphs(run: Run, experiment: Experiment) -> Run | Missing:

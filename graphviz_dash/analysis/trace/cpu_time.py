@@ -64,7 +64,7 @@ def compute_self_cpu_ns(trace: Trace, traced_steps: Sequence[Step]) -> Ints:
 def _split_blocks(bounds: Ints) -> list[Ints]:
     """Split ``bounds`` into blocks of complete steps.
 
-    These are the first and last row of each step in each table, shape (tables, 2 * steps).
+    ``bounds`` holds first and last row of each step in each table, shape (tables, 2 * steps).
     """
     sizes = (bounds[:, 1::2] - bounds[:, ::2]).sum(axis=0)
     block = np.cumsum(sizes) // _BLOCK_ROWS

@@ -34,7 +34,7 @@ _Launch: TypeAlias = tuple[int, bytes]
 _MIN_LAUNCHES: Final = 3
 """Minimum launches of a graph, most of which run the same work."""
 _MIN_SHARE: Final = 0.5
-"""Minimum share of the work of a complete replay; with less, it may be another graph."""
+"""Minimum share of a replay's work; with less, it may be another graph."""
 
 
 def find_partial_replays(trace: Trace, links: Links, steps: Sequence[Step]) -> Ints:
@@ -102,9 +102,9 @@ _MAX_LOST_SHARE: Final = 0.05
 in addition to GPU records.
 """
 _MAX_CLOCK_SHARE: Final = 0.1
-"""Maximum clock error for busy and launch-bound time, as a share of the median step."""
+"""Maximum clock error for busy and launch-bound time, relative to the median step."""
 _MAX_OVERLAP_SHARE: Final = 0.1
-"""Maximum overlap of a marked step with earlier ones, as a share of the median mark."""
+"""Maximum overlap of a marked step with earlier ones, relative to the median mark."""
 _STEPS_IF_CUT: Final = 3
 """Minimum complete steps with the same work in a file that was cut."""
 _STEPS_IF_LOST: Final = 2
@@ -166,12 +166,12 @@ class TraceIntegrity(Struct, frozen=True):
 
     @property
     def lost_work(self) -> int:
-        """Number of launches without GPU work."""
+        """Launches without GPU work."""
         return self.launches - self.launches_with_work
 
     @property
     def lost_launches(self) -> int:
-        """Number of kernels without a launch."""
+        """Kernels without a launch."""
         return self.kernels - self.kernels_with_launch
 
     @property
@@ -424,7 +424,7 @@ def select_launched_steps(
 ) -> tuple[Step, ...] | Missing:
     """Select the steps whose launches are all in the trace, or explain why there are none.
 
-    Without marks, ``steps`` are returned. Steps with complete GPU work are preferred.
+    Without marks, ``steps`` are returned. Complete GPU work is preferred.
     """
     missing = integrity.explain(Claim.LAUNCHES)
     if missing is not None:

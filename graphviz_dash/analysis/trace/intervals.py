@@ -18,7 +18,7 @@ class Nesting(Struct, frozen=True, dict=True):
 
     start: Ints
     end: Ints
-    """Exclusive end of each interval."""
+    """Exclusive."""
     thread: Ints
     parent: Ints
     """Enclosing interval on the same thread, or NONE."""

@@ -83,7 +83,7 @@ class LaneSet(Struct, frozen=True):
         return slice(inside.start + first, inside.start + max(first, last))
 
     def compute_busy_before(self, lane: int, instants: Ints) -> Ints:
-        """Return the exact busy time of ``lane`` before each of ``instants``."""
+        """Return the busy time of ``lane`` before each of ``instants``."""
         inside = self.get_span(lane)
         ended_count = inside.start + np.searchsorted(self.end[inside], instants, "right")
         total = self.busy[ended_count] - self.busy[inside.start]
@@ -94,7 +94,7 @@ class LaneSet(Struct, frozen=True):
         return np.asarray(total, dtype=np.int64)
 
     def compute_busy_between(self, lane: int, edges: Ints) -> Ints:
-        """Return the exact busy time of ``lane`` between consecutive ascending ``edges``."""
+        """Return the busy time of ``lane`` between consecutive ascending ``edges``."""
         return np.diff(self.compute_busy_before(lane, edges))
 
 
@@ -324,7 +324,7 @@ def _encode_tracks(owner: Ints, track: Ints) -> tuple[Ints, Ints, Ints]:
 def find_distinct_values(values: Ints) -> tuple[Ints, Ints]:
     """Return the distinct values, sorted, and the index of each value among them.
 
-    Dense values are counted, which is several times faster than sorting.
+    Dense values are counted, several times faster than sorting.
     """
     low = int(values.min())
     span = int(values.max()) - low

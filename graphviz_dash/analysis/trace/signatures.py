@@ -31,8 +31,9 @@ NO_NODE: Final = -1
 
 DRIVER_MEMCPY: Final = -2
 DRIVER_MEMSET: Final = -3
-"""Codes of copies and sets whose size the trace does not show: driver kernels for small ones, and
-rows with the size of another graph's copy, as CUPTI 13.0 reports."""
+"""Codes of copies and sets without a traced size: driver kernels for small ones, and rows with the
+size of another graph's copy, as CUPTI 13.0 reports.
+"""
 
 DRIVER_CODES: Final = {NodeKind.MEMCPY: DRIVER_MEMCPY, NodeKind.MEMSET: DRIVER_MEMSET}
 
@@ -169,7 +170,7 @@ def normalise_name(name: str) -> str:
 
 
 def get_driver_kind(name: str) -> NodeKind | None:
-    """Return the node kind that the driver runs as a kernel of this name; None for others."""
+    """Return the node kind that the driver runs as this kernel, if any."""
     match = _DRIVER_KERNEL.match(name)
     if match is None:
         return None
@@ -185,8 +186,8 @@ def get_base_name(name: str) -> str:
 def find_distinct_rows(columns: Callable[[], Iterator[Ints]]) -> tuple[Ints, Ints]:
     """Return the distinct rows of a table, and the index of each row among them.
 
-    ``columns`` yields the columns one at a time to save memory. A verified hash per row makes it
-    many times faster than ``np.unique`` along an axis.
+    ``columns`` yields one column at a time to save memory. A verified hash per row makes it many
+    times faster than ``np.unique`` along an axis.
     """
     mixed_hashes = np.zeros(1, dtype=np.uint64)
     for values in columns():

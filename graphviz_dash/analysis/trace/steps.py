@@ -73,8 +73,8 @@ def find_step_ranges(trace: Trace, links: Links) -> StepRanges:
 
     The first available source is used: ranges ``graphviz_dash.step#i``; ``ProfilerStep#i``
     (operators in torch of 2021), which may not end synchronised; steps of an inference engine
-    (``execute_...`` and ``step[...]`` of vLLM and SGLang); ranges named as steps, for example
-    NVTX ranges; the period of repeated graph launches. Otherwise the trace is one range.
+    (``execute_...`` and ``step[...]`` of vLLM and SGLang); ranges named as steps, for example by
+    NVTX; the period of repeated graph launches. Otherwise the trace is one range.
     """
     tables = (trace.annotations, trace.ops)
     for prefix, method in ((STEP, StepMethod.MARKED), (_PROFILER_STEP, StepMethod.PROFILER)):
@@ -248,12 +248,12 @@ class Step(Struct, frozen=True):
 
     @property
     def whole_graphs(self) -> int:
-        """Number of graphs that the profiler traced as single units."""
+        """Graphs that the profiler traced as single units."""
         return len(self.gpu_rows) - self.kernels - self.copies - self.sets
 
     @property
     def launches(self) -> int:
-        """Number of calls that submit GPU work."""
+        """Calls that submit GPU work."""
         return self.kernel_launches + self.graph_launches + self.copy_calls
 
 
