@@ -101,7 +101,7 @@ class Diagnosis(Struct, frozen=True):
 
     @property
     def unchecked_rules(self) -> tuple[UncheckedRules, ...]:
-        """By reason. A failed capture leaves many unchecked."""
+        """Unchecked rules by reason; a failed capture leaves many."""
         by_reason: dict[str, list[RuleOutcome]] = {}
         for outcome in self.rules:
             if outcome.status is CheckStatus.NOT_CHECKED:

@@ -56,14 +56,14 @@ class WrongOperator(Struct, frozen=True):
 
     cause: ReplayCause
     difference: TensorDifference | None
-    """First significant difference. None if the fault did not change a value in this check."""
+    """First significant difference. None if the fault changed no value in this check."""
     operator: CheckedOperator
     index: int
-    """Index of the operator in the step."""
+    """In the step."""
     node: int | None
     """Number of its first node in a capture without hashes. None if it has none, or if unknown."""
     fact: FactDifference | None
-    """Fact that proves the cause. None if the cause follows from elsewhere."""
+    """Proof of the cause. None if it follows from elsewhere."""
     writer: CheckedOperator | None
     """Other operator of the cause, such as one that is not waited for."""
     kernels: tuple[str, ...]

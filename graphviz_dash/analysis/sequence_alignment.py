@@ -65,7 +65,7 @@ def align(first: Ints, second: Ints) -> Alignment | None:
 def find_partners(first: Ints, second: Ints, limit: int) -> Ints | None:
     """Return for each item of ``first`` its index in ``second`` or NO_PARTNER.
 
-    None if more than ``limit`` items would be unpaired. O((n + m) limit) time, O(d * d) memory.
+    None if more than ``limit`` would be unpaired. O((n + m) limit) time, O(d * d) memory.
     """
     trace = _trace_furthest(first, second, limit)
     if trace is None:

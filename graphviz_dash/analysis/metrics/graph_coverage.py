@@ -53,7 +53,7 @@ class StayedEager(Struct, frozen=True):
     total_ns: float
     """Mean duration per traced step."""
     share: float
-    """Fraction of the duration of the steps' GPU work, 0 to 1."""
+    """Fraction of the steps' GPU work duration, 0 to 1."""
 
 
 class Coverage(Struct, frozen=True):

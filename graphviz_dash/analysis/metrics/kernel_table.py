@@ -74,7 +74,7 @@ class KernelTable(Struct, frozen=True):
     """
     rows: tuple[KernelRow, ...]
     missing_reasons: dict[str, str]
-    """Reason for missing values, by run name."""
+    """By run name."""
 
     @property
     def has_rare_kernels(self) -> bool:

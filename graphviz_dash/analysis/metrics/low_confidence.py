@@ -50,7 +50,7 @@ class GraphSource(StrEnum):
     IMPORT = "import"
     CAPTURE = "capture"
     WHOLE = "whole"
-    """A report whose profiler traced graphs as single units, without their kernels."""
+    """A report with graphs traced as single units, without their kernels."""
 
 
 def find_caveats(

@@ -40,11 +40,9 @@ class RecordedStep(Struct, frozen=True):
     ``is_median``.
     """
     pauses: int
-    """Steps with a pause."""
     pause_ns: float
-    """Total time of the pauses."""
     is_median: bool = False
-    """True if a few long steps take most of the time, so that a mean describes no step."""
+    """True if a few long steps take most of the time, so a mean describes no step."""
 
 
 def compute_recorded_step(recording: Recording) -> RecordedStep | Missing:

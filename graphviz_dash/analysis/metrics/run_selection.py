@@ -53,7 +53,7 @@ def find_baseline_of(run: Run, baseline_run: Run | None, experiment: Experiment)
 def find_partner(run: Run, baseline: Run, experiment: Experiment) -> Run | None:
     """Return ``baseline``, or the run of its family with the rank of ``run``; None if absent.
 
-    Only runs of the same rank are compared because ranks may do different work.
+    Ranks may do different work.
     """
     rank = run.manifest.rank
     if rank == baseline.manifest.rank:

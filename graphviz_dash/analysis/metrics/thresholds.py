@@ -10,7 +10,6 @@ FEW_ITERATIONS: Final = 30
 FEW_TRACED_STEPS: Final = 5
 
 FEW_STEPS: Final = 20
-"""Minimum recorded steps of a program."""
 
 LONG_STEP_MEDIANS: Final = 2
 """A step of a program's loop is long if it exceeds this many medians."""

@@ -100,9 +100,9 @@ class Blocker(Struct, frozen=True):
     count: int
     """Occurrences per step."""
     cpu_ns: int
-    """CPU time of the calls per traced step."""
+    """CPU time per traced step."""
     steps: int
-    """Number of traced steps with it."""
+    """Traced steps with it."""
 
 
 def find_capture_blockers(trace: Trace, step: EagerStep) -> tuple[Blocker, ...]:

@@ -53,7 +53,6 @@ _DEFAULT_STREAM: Final = 7
 """CUPTI's ID of the legacy default stream."""
 
 _MAX_GRAPHED_SHARE: Final = 0.5
-"""Maximum share of work from graph launches in an eager step."""
 
 _WAITS: Final = ("cudaStreamWaitEvent", "cuStreamWaitEvent", "hipStreamWaitEvent")
 _RECORDS: Final = ("cudaEventRecord", "cuEventRecord", "hipEventRecord")
@@ -79,19 +78,17 @@ class EagerStep(Struct, frozen=True):
     duration: Ints
     """Median durations, in ns."""
     exclusive_duration: Ints
-    """Median durations without concurrent work on other streams, which slows it, if the trace shows
-    such cases.
-    """
+    """Median durations without concurrent work on other streams, if the trace shows such cases."""
     lane: Ints
     """Dense stream number; 0 is the default stream, or else the first stream used."""
     blocks: Ints
     """Blocks in a kernel's grid; 0 for others."""
     threads: Ints
-    """Threads per block; 0 for others."""
+    """Per block; 0 for others."""
     shared: Ints
-    """Shared memory per block, in bytes; 0 for others."""
+    """Bytes per block; 0 for others."""
     registers: Ints
-    """Registers per thread; 0 for others."""
+    """Per thread; 0 for others."""
     size: Ints
     """Bytes of memcpys and memsets; 0 for others."""
     predecessors: tuple[tuple[int, ...], ...]
@@ -101,7 +98,6 @@ class EagerStep(Struct, frozen=True):
     begin: Ints
     """Median start relative to the start of the step, in ns."""
     step_ns: int
-    """Median length of the traced step."""
     busy_ns: int
     """Median time with a running item."""
     work_ns: int
@@ -111,7 +107,7 @@ class EagerStep(Struct, frozen=True):
     waits: int
     """Stream waits for events."""
     graphed: int
-    """Items started by a graph launch, which a graph of the step would not change."""
+    """Items of graph launches, which a graph of the step would not change."""
     integrity: TraceIntegrity
 
     def __len__(self) -> int:

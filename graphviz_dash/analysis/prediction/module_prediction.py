@@ -81,7 +81,7 @@ class ModulePrediction(Struct, frozen=True):
     graphs: int
     """One each for forward and backward."""
     graphed_ns: float
-    """Predicted time of these graphs, including launches."""
+    """Predicted, including launches."""
     blockers: int
     """Certain capture blockers inside it."""
 

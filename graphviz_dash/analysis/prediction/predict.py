@@ -44,7 +44,7 @@ class EagerSide(StrEnum):
     CLEAN = "clean"
     """Steps timed without a profiler."""
     RECORDED = "in its own loop"
-    """Steps of the program's loop as recorded, without a profiler."""
+    """Steps of the program's loop, without a profiler."""
     TRACED = "under the profiler"
     """Steps of the trace, which the profiler slows."""
 
@@ -81,7 +81,7 @@ class PredictionWarning(StrEnum):
     CLOCKS = "clocks"
     """CPU and GPU clocks differ by a large part of a step."""
     GRAPHED_SHARE = "graphed share"
-    """Some of the work comes from graph launches and stays as it is."""
+    """Some work comes from graph launches and stays as it is."""
     PROFILED_EAGER_STEP = "profiled eager step"
 
 
@@ -159,7 +159,7 @@ class Prediction(Struct, frozen=True):
 
     @property
     def covers_whole_trace(self) -> bool:
-        """True if the trace marks no steps, so that all of it counts and there is no speedup."""
+        """True if the trace marks no steps, so there is no speedup."""
         return self.step.method is StepMethod.WHOLE
 
     @property

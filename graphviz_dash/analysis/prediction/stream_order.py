@@ -21,11 +21,11 @@ class StreamCalls(Struct, frozen=True):
     """Calls of a step that synchronise streams, in time order; times in ns."""
 
     waits: Ints
-    """Time of each stream wait for an event, shape (waits,)."""
+    """Times of stream waits for an event, shape (waits,)."""
     inside_operator: Flags
     """True for a library's wait, shape (waits,)."""
     records: Ints
-    """Time of each event record, shape (records,)."""
+    """Times of event records, shape (records,)."""
 
 
 class LaunchedItems(Struct, frozen=True):

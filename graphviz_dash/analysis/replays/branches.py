@@ -33,7 +33,7 @@ _STREAM_ORDER_CONFIDENCE: Final = 0.9
 """Confidence that equal-looking branches run on streams in creation order."""
 
 _SKIPPED_CONFIDENCE: Final = 0.5
-"""Confidence of a row with unseen predecessors, and of rows that may belong to a missing node."""
+"""Confidence of a row with unseen predecessors, and of rows that may be a missing node."""
 
 
 class BranchMatcher:

@@ -76,11 +76,11 @@ class ReplayMatch(Struct, frozen=True, dict=True):
     method: npt.NDArray[np.int8]
     """Index in METHODS."""
     confidence: Floats
-    """Confidence in graph and node, 0 to 1."""
+    """In graph and node, 0 to 1."""
     start: Ints
-    """Start relative to the first row of the replay, in ns."""
+    """Relative to the first row of the replay, in ns."""
     duration: Ints
-    """Duration in ns."""
+    """In ns."""
     stream: Ints
     source: str = TRACED_PASS
     """Pass of the trace."""

@@ -40,7 +40,7 @@ _ENTRY_ITEMS: Final = 8
 """First items by which a chain can be entered."""
 _MIN_SHARE: Final = 0.5
 _MIN_SHARE_NOT_READY: Final = 0.8
-"""Minimum likeness to enter a chain whose predecessors are all entered, or only some."""
+"""Minimum likeness to enter a chain with all, or only some, predecessors entered."""
 _READY, _HALF_READY, _NOT_READY = 2, 1, 0
 _MAX_DISTANCE: Final = 256
 """Maximum distance of an item from the partners of its predecessors."""

@@ -49,7 +49,7 @@ class TimeByCategory(Struct, frozen=True):
     excess_ns: float | None
     """Excess of the traced work over the step."""
     waiting_ns: float = 0.0
-    """Time in which collectives only wait for other ranks; 0 for a single process."""
+    """0 for a single process."""
     profiled: bool = False
     """True if no clean timings exist."""
 
@@ -74,7 +74,7 @@ class RankWaitTime(Struct, frozen=True):
     """Waits of a run for other ranks."""
 
     wait_ns: Ints
-    """Wait of each row in the trace's GPU table, in ns, shape (rows,)."""
+    """Wait of each row of the GPU table, shape (rows,)."""
     step_ns: float
     """Time in the step in which collectives only wait."""
 

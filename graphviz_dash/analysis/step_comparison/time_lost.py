@@ -54,9 +54,8 @@ class TimeLost(Struct, frozen=True):
     idle: Ints
     """Cumulative idle loss, shape (n,); ``idle + busy + waiting == times - other_times``."""
     busy: Ints
-    """Cumulative busy loss, shape (n,)."""
     waiting: Ints
-    """Cumulative loss from waiting for other ranks, shape (n,)."""
+    """Cumulative loss from waiting for other ranks."""
     curve: Floats
     """Times with cumulative idle, busy and waiting loss, linear in between, shape (4, m)."""
     methods: Mapping[str, int]

@@ -68,11 +68,9 @@ class PerStepTimes(Struct, frozen=True):
     launch: Ints
     """Start of the launch call, relative to the step."""
     call: Ints
-    """Duration of the launch call."""
     start: Ints
     """Start on the GPU, relative to the step."""
     duration: Ints
-    """Duration on the GPU."""
 
 
 class TypicalStep(Struct, frozen=True):
@@ -89,7 +87,7 @@ class TypicalStep(Struct, frozen=True):
     start: Ints
     duration: Ints
     rank_wait: Ints
-    """Part of the duration in which a collective waited for other ranks."""
+    """Wait for other ranks, as a part of the duration."""
     meeting: Ints
     """Number of the collective, the same on all ranks; NO_MEETING for other work."""
     lane: Ints

@@ -63,7 +63,7 @@ class CauseTimes(Struct, frozen=True):
     """A time or a difference of times, by cause, in ns."""
 
     gaps: int = 0
-    """GPU idle time due to late launches."""
+    """Idle time due to late launches."""
     kernels: int = 0
     """Kernel durations, without waits for other ranks."""
     copies: int = 0

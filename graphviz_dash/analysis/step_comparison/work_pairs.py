@@ -63,7 +63,7 @@ class PairRow(Struct, frozen=True):
     before: tuple[int, ...]
     """Item indices in the baseline's step, ascending; may be empty.
 
-    More than one if an operator runs a different number of kernels.
+    Several if an operator runs a different number of kernels.
     """
     after: tuple[int, ...]
     """The same in the run's step."""

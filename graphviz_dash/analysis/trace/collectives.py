@@ -102,9 +102,9 @@ class StepCommunication(Struct, frozen=True):
     total_ns: int
     """Union of their intervals within the step's span."""
     exposed_ns: int
-    """Part of ``total_ns`` without other work on the rank's GPU."""
+    """Part without other work on the rank's GPU."""
     compute_ns: int
-    """Union of all other GPU work within the step's span."""
+    """Other GPU work in the same span."""
 
 
 def measure_communication(

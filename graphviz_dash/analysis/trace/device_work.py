@@ -22,7 +22,7 @@ class DeviceWork(Struct, frozen=True):
     kernels: float
     """Per step."""
     busy_share: float
-    """Fraction of the step during which the GPU is busy, 0 to 1."""
+    """Fraction of the step with a busy GPU, 0 to 1."""
 
 
 def measure_devices(trace: Trace, traced_steps: Sequence[Step]) -> tuple[DeviceWork, ...]:

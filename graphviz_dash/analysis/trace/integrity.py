@@ -138,15 +138,15 @@ class TraceIntegrity(Struct, frozen=True):
     steps: int
     """Marked steps."""
     complete_steps: tuple[int, ...]
-    """Indices of the steps whose launches all have GPU work."""
+    """Steps whose launches all have GPU work."""
     launched_steps: tuple[int, ...]
-    """Indices of the steps whose kernels all have a launch."""
+    """Steps whose kernels all have a launch."""
     empty_steps: int
     """Steps without any work, call or operator."""
     overlapping_steps: int
     """Steps that start before an earlier one ends."""
     instant_kernels: int
-    """Kernels that last 0 ns."""
+    """Kernels of 0 ns."""
     is_cut: bool
     """True if the file ends early or is damaged."""
     processes: int
@@ -160,7 +160,7 @@ class TraceIntegrity(Struct, frozen=True):
     clock_error_ns: int
     """Longest time in ns by which work starts before its launch or ends after a wait for it."""
     has_calls: bool
-    """True if the trace contains API calls or operators of the CPU."""
+    """API calls or operators of the CPU."""
     step_ns: int
     """Median length of the steps, or length of the trace, in ns."""
 

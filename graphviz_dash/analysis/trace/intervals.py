@@ -21,7 +21,7 @@ class Nesting(Struct, frozen=True, dict=True):
     """Exclusive."""
     thread: Ints
     parent: Ints
-    """Enclosing interval on the same thread, or NONE."""
+    """On the same thread; NONE without one."""
     depth: Ints
     """Number of enclosing intervals."""
     order: Ints

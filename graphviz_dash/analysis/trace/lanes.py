@@ -62,7 +62,7 @@ class LaneSet(Struct, frozen=True):
     bounds: Ints
     """Start index of each lane's slices, and the end of the last one, shape (lanes + 1,)."""
     row: Ints
-    """Row of each slice in its table of the trace, or -1 if not a single row."""
+    """Row of each slice in its table, or -1 if not a single row."""
     start: Ints
     end: Ints
     busy: Ints
@@ -121,7 +121,7 @@ class TraceLanes(Struct, frozen=True):
     cpu: LaneSet
     """SHOWN_CALLS by (process, thread, sub-lane)."""
     device: LaneSet
-    """One lane of busy periods per device, with all streams merged."""
+    """One lane of busy periods per device."""
     links: Links
 
 
