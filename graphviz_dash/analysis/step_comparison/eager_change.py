@@ -42,7 +42,7 @@ class EagerCounterpart(Struct, frozen=True):
     graph_ns: int
     """Total time of all nodes with the same partners."""
     names: tuple[str, ...]
-    """Distinct partners."""
+    """Distinct names of the partners."""
     node_count: int
 
 

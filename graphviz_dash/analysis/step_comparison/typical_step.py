@@ -68,6 +68,7 @@ class PerStepTimes(Struct, frozen=True):
     launch: Ints
     """Start of the launch call, relative to the step."""
     call: Ints
+    """Duration of the launch call."""
     start: Ints
     """Start on the GPU, relative to the step."""
     duration: Ints
