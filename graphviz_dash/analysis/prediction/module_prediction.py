@@ -67,7 +67,7 @@ class ModulePrediction(Struct, frozen=True):
     """Prediction for a graph of one module alone, in ns per step."""
 
     name: str
-    """"" for work outside all modules."""
+    """Empty for work outside all modules."""
     items: int
     """Pieces of work."""
     kernels: int
