@@ -45,7 +45,7 @@ MAX_CACHE_BYTES: Final = 4 << 30
 """Maximum total size of the entries. The least recently used go first."""
 
 MIN_CACHED_EVENTS: Final = 20_000
-"""Minimum events of cached traces. Smaller ones are parsed as fast as cached tables open."""
+"""Minimum events of cached traces. Smaller ones are parsed about as fast as cached tables open."""
 
 _DAMAGED_TRACES: Final[set[Path]] = set()
 

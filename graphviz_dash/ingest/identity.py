@@ -44,7 +44,8 @@ def compute_identity(experiment: Path) -> bytes:
 def measure_identity(experiment: Path) -> Identity:
     """Identify the version of an experiment by its files.
 
-    The digest changes with any run, trace or graph. A missing folder has a digest, too.
+    The digest changes when a run is added, removed or rewritten, a file of a run changes, a trace
+    grows, or graphs are added or removed. A missing folder has a digest, too.
     """
     # Bytes and few calls: a listing of thousands of experiments spends half of its time here.
     folder = os.fsencode(experiment)

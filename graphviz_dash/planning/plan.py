@@ -15,7 +15,7 @@ from graphviz_dash.model.parallel import Operator, Storage
 from graphviz_dash.planning.operators import Dependency
 
 Clock = list[int]
-"""-1 if there is none."""
+"""Index of the last preceding operator per stream, -1 if there is none."""
 
 
 class Plan(Struct, frozen=True):

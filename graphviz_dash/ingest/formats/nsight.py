@@ -396,9 +396,9 @@ class _ReportReader(Struct):
 def _parse_range(name: str) -> tuple[str, str, dict[str, Any]]:
     """Parse category, name and arguments of an NVTX range.
 
-    emit_nvtx creates one per operator, such as "aten::mm, seq = 5, op_id = 9, sizes = [[2, 3], [3,
-    4]]". Up to torch 1.10 they have no op_id, and operators without a gradient have only their
-    name.
+    torch.autograd.profiler.emit_nvtx creates one per operator, such as "aten::mm, seq = 5, op_id =
+    9, sizes = [[2, 3], [3, 4]]". Up to torch 1.10 they have no op_id, and operators without a
+    gradient have only their name.
     """
     match = _OPERATOR.fullmatch(name)
     if match is None or not any(match.group("is_aten", "seq", "op_id", "sizes")):

@@ -117,7 +117,8 @@ def build_truncation_problem(
 ) -> TraceProblem:
     """Describe a file that could not be read to its end.
 
-    The last of ``events`` ended ``end`` ns after the first start.
+    ``events`` events in ``read_bytes`` bytes of JSON were read, ending ``end`` ns after the first
+    start.
     """
     description = (
         f"{damage.description}. The trace contains the {pluralize(events, 'event')} before this "
