@@ -1,7 +1,6 @@
 """Reasons why a pass, a table or a metric of a run is missing.
 
-The reason comes from the failed pass, from the manifest's entry for the fact, or from the pass
-that provides the fact.
+They come from the failed pass, the manifest's entry for the fact, or the pass that provides it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 PASS_FACTS: Final = {which: Fact(f"{which.value} pass") for which in Pass}
-"""The fact that represents each pass."""
 
 _FACT_PASSES: Final = {fact: which for which, fact in PASS_FACTS.items()}
 
@@ -58,7 +56,7 @@ def explain_missing(run: Run, fact: Fact, subject: str = "") -> Missing:
 
 
 def find_recorded_reason(run: Run, fact: Fact, subject: str = "") -> str | None:
-    """Return the manifest's reason for the missing ``fact``; None if it records none."""
+    """Return the manifest's reason for the missing ``fact``, if recorded."""
     name = format_manifest_name(fact, subject)
     return next((absent.reason for absent in run.manifest.absent if absent.fact == name), None)
 
@@ -88,7 +86,6 @@ def _find_reason(run: Run, fact: Fact, subject: str) -> str:
 
 
 def _describe_failure(run: Run, fact: Fact) -> str | None:
-    """Describe the failure of the pass ``fact``; None if it is no pass or did not fail."""
     required_pass = _FACT_PASSES.get(fact)
     errors = (failure.error for failure in run.manifest.failures if failure.stage is required_pass)
     error = next(errors, None)
