@@ -6,8 +6,6 @@ The workload has the sizes of the published one. Record it on a GPU, then print 
     graphviz-dash collect --workload benchmarks.capture_schemes:train \
         --modes eager,graph,callables,partial,compile --warmup 50 -o runs/capture-schemes
     python -m benchmarks.capture_schemes runs/capture-schemes sample_traces/mlp-train
-
-Ours are in sample_traces. The report above holds the printed tables.
 """
 
 from __future__ import annotations
@@ -75,7 +73,6 @@ def train() -> Callable[[], object]:
 
 
 def main(paths: list[str]) -> None:
-    """Prints a Markdown table for each experiment, then both beside the published ratios."""
     # Where the workload is collected there need be no dataframe engine.
     from graphviz_dash.analysis.comparison.compare import compare_runs
     from graphviz_dash.ingest.load import load_experiment
@@ -103,7 +100,7 @@ def main(paths: list[str]) -> None:
 
 
 def self_cpu(run: RunComparison) -> float:
-    """The run's Self CPU time total per step in ns; stops the program where it has none."""
+    """Return the run's Self CPU time per step in ns; exit the program without one."""
     figure = run["self_cpu_time"]
     if figure.value is None:
         reason = figure.missing.reason if figure.missing else ""

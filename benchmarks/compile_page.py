@@ -4,7 +4,7 @@ program's tree, a search, a function unfolded, and frames while it is scrolled.
     python -m benchmarks.compile_page [--frames 5000] [--repeats 5]
 
 The account is synthetic, beside the trace of the sample ``mlp-train``. Prints a table of medians
-and longest; benchmarks/README.md has the figures.
+and maxima.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ from tests.serving import ROOT, served
 
 NAME: Final = "functions"
 RESTS: Final = 3
-"""Rests behind graph breaks of each function."""
 
 _SCROLL: Final = """async () => {
   const list = [...document.querySelectorAll("*")].map((each) => each.shadowRoot)
@@ -57,7 +56,6 @@ _SCROLL: Final = """async () => {
 
 
 def main() -> None:
-    """Makes the account and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--frames", type=int, default=5_000)
     parser.add_argument("--repeats", type=int, default=5)
@@ -111,7 +109,6 @@ def account(frames: int) -> Compilation:
 
 
 def write(folder: Path, compilation: Compilation) -> None:
-    """The sample's compiled run with another account."""
     sample = read_bundle(ROOT / "sample_traces" / "mlp-train" / "compile")
     folder.parent.mkdir(parents=True)
     trace = shutil.copy(sample.path / "traces" / "replay.json.gz", folder.parent.parent / "t.gz")
@@ -124,7 +121,6 @@ def write(folder: Path, compilation: Compilation) -> None:
 
 
 def measured(page: Page, address: str, repeats: int) -> list[Row]:
-    """The table's rows, in ms."""
     first, repeat_times, search_times, unfold_times, frames = [], [], [], [], []
     for repeat in range(repeats + 1):
         start_time = time.perf_counter()

@@ -3,9 +3,8 @@
     python benchmarks/dag.py [--nodes 1000 10000 50000] [--shapes line decode] [--repeats 10]
         [--parts server cold open choose switch unfold refold card frames] [--kept FOLDER]
 
-Makes experiments whose graphs are a line of kernels in modules of four, or a recorded graph
-repeated, serves the dashboard on them, and drives its pages. Prints medians, the longest in
-brackets. With --kept they are made once, in FOLDER, so that one size or part is measured at a time.
+Graphs are lines of kernels in modules of four, or a repeated recorded graph. Prints medians, with
+maxima in brackets. ``--kept`` makes the experiments once, in FOLDER.
 """
 
 from __future__ import annotations
@@ -148,7 +147,6 @@ PARTS = ("server", "cold", "open", "choose", "switch", "unfold", "refold", "card
 
 
 def main() -> None:
-    """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 50_000])
     parser.add_argument("--shapes", nargs="+", default=["line", "transformer-train"])
@@ -175,7 +173,6 @@ def main() -> None:
 
 
 def on_the_server(run: Path, name: str) -> None:
-    """Folding and views, without a browser."""
     full_graph = expand_graph(load_run(run), "graph-0")
     say(name, "fold", built(lambda: fold_graph(full_graph)))
     say(name, "fold by module", built(lambda: fold_graph(full_graph, FoldCriterion.MODULE)))
@@ -205,8 +202,8 @@ def on_the_server(run: Path, name: str) -> None:
 
 
 def on_a_cold_server(folder: Path, name: str, repeats: int) -> None:
-    """From the overview of a server that has just read the experiment to its graph, each time with
-    a new server, a new browser and nothing kept on disk."""
+    """Open the graph from the overview, each time with a new server and browser and an empty
+    cache."""
     paint_times, complete = [], []
     for _ in range(repeats):
         with (
@@ -233,7 +230,6 @@ def on_a_cold_server(folder: Path, name: str, repeats: int) -> None:
 
 
 def in_the_browser(folder: str, names: list[str], repeats: int, parts: list[str]) -> None:
-    """Serves what is in ``folder`` and measures ``parts`` of its pages."""
     with served(ROOT / "app.py", folder) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=system_chromium(), args=["--no-sandbox", "--disable-gpu"]
@@ -246,7 +242,6 @@ def in_the_browser(folder: str, names: list[str], repeats: int, parts: list[str]
 
 
 def measure(page: Page, address: str, name: str, repeats: int, parts: list[str]) -> None:
-    """The page in the browser."""
     url = f"{address}/graph?experiment={name}&run="
     for run in ("other", "graph"):  # The server reads and matches the traces once.
         first = timed(lambda run=run: open_page(page, url + run))
@@ -316,7 +311,7 @@ def open_page(page: Page, url: str) -> None:
 
 
 def built(build: Callable[[], Any]) -> list[float]:
-    """Milliseconds that building something takes, as the server's store builds it."""
+    """Measure a build as in the server's store, in ms."""
     found = []
     for _ in range(7):
         with COLLECTION.defer():
@@ -325,14 +320,13 @@ def built(build: Callable[[], Any]) -> list[float]:
 
 
 def timed(action: Callable[[], Any]) -> float:
-    """Milliseconds that ``action`` takes."""
+    """Measure ``action`` in ms."""
     begin = time.perf_counter()
     action()
     return (time.perf_counter() - begin) * 1e3
 
 
 def say(name: str, label: str, values: list[float]) -> None:
-    """One line of the result."""
     print(
         f"{name:>24}  {label}: {statistics.median(values):.0f} ms ({max(values):.0f})", flush=True
     )

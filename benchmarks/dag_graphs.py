@@ -1,4 +1,4 @@
-"""The graphs that the DAG is measured with: lines, and recorded graphs repeated."""
+"""Lines of kernels and repeated recorded graphs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def make_graphs(folder: Path, shape: str, count: int) -> None:
-    """Writes an experiment whose run "graph" has about ``count`` nodes, and "other" the same.
+    """Write runs "graph" and "other" of about ``count`` nodes each.
 
     Args:
         shape: "line", or the name of a sample.
@@ -26,9 +26,8 @@ def make_graphs(folder: Path, shape: str, count: int) -> None:
 
 
 def repeated(sample: str, count: int) -> tuple[Work, ...]:
-    """The nodes and dependencies of a sample's graph, with its operators, modules and median
-    times, one after another until there are ``count``; what a copy begins with waits for all that
-    the one before ends with."""
+    """Repeat a sample's nodes with their dependencies, operators, modules and median times until
+    there are ``count``. Each copy waits for the previous one."""
     table = expand_graph(load_run(ROOT / "sample_traces" / sample / "graph"), "graph-0").table
     before: list[list[int]] = [[] for _ in table.rows]
     for edge in table.graph.edges:

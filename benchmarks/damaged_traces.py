@@ -2,11 +2,10 @@
 
     python benchmarks/damaged_traces.py [FILES...] [--variants N] [--seed N] [--processes 1 2]
 
-FILES are traces or folders of them; without any, the smallest sample traces. Each variant is one of
-them, plain, in gzip or in zstd, cut somewhere, with flipped bytes, with a block of zeros, a block
-that is missing, or a block that comes twice. It is read by itself, without the sha256 that protects
-it in a bundle, by one process or by several in turns (several from the first byte on, and small
-traces in small pieces, so that there is something to share), and counts as
+FILES are traces or folders of them; without any, the smallest sample traces. Each variant is plain,
+gzip or zstd, and cut, or with flipped bytes or a zeroed, missing or repeated block. One process
+reads it, or several (small traces in small pieces), without the sha256 check of a bundle. It counts
+as
 
     refused            an error of one line
     incomplete         read up to the damage, which the trace tells
@@ -56,7 +55,7 @@ else:
 HANG_SECONDS: Final = 10.0
 STANDSTILL_SECONDS: Final = 600.0
 PIECES: Final = 12
-"""In how many the smallest traces are read, at least."""
+"""Minimum number of pieces of a trace."""
 KINDS: Final = ("cut", "flip", "zeros", "lost", "twice")
 
 
@@ -98,7 +97,6 @@ def events_in(data: bytes) -> int | None:
 
 
 def outcome(path: Path, data: bytes, processes: int) -> str:
-    """How the reader took the variant in ``path``."""
     try:
         info = read_trace(path, processes=processes).info
     except InputError as error:
@@ -109,8 +107,8 @@ def outcome(path: Path, data: bytes, processes: int) -> str:
 
 
 def timed(pool: Executor, path: Path, data: bytes, processes: int) -> tuple[str, float, float]:
-    """The outcome, seconds by the clock, and seconds of processor time. A machine that stood still
-    is no reader that did, so a look that came late counts as the second that it was to take."""
+    """Return the outcome, wall-clock seconds and CPU seconds. A late poll counts as its planned
+    interval, so that a stalled machine is not taken for a hang."""
     last, before, clock = time.perf_counter(), _spent(), 0.0
     reading = pool.submit(outcome, path, data, processes)
     while True:
@@ -128,7 +126,7 @@ def timed(pool: Executor, path: Path, data: bytes, processes: int) -> tuple[str,
 
 
 def _spent() -> float:
-    """Seconds of processor time of this process and of its children that ended."""
+    """CPU seconds of this process and its ended children."""
     usages = (
         resource.getrusage(resource.RUSAGE_SELF),
         resource.getrusage(resource.RUSAGE_CHILDREN),
@@ -157,7 +155,6 @@ def _forms(source: Path) -> list[tuple[str, bytes]]:
 
 
 def main() -> int:
-    """Prints what became of the variants; exit code 1 for a fault."""
     options = _options()
     sources = _sources(options)
     files = [one for source in sources for one in _forms(source)]

@@ -42,7 +42,6 @@ _BYTES = 1 << 20
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 3_000, 10_000])
     parser.add_argument("--repeats", type=int, default=5)

@@ -32,7 +32,6 @@ LAUNCHING_RANK = 23
 
 
 def rank_trace(rank: int, world: int) -> bytes:
-    """The trace of one rank, gzip-compressed."""
     noise = random.Random(rank)
     slow = rank % SLOW_EVERY == SLOW_EVERY - 1
     head = {
@@ -98,7 +97,6 @@ def generate(folder: Path, ranks: int) -> int:
 
 
 def main() -> None:
-    """Prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--ranks", type=int, default=1000)

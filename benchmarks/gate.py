@@ -82,7 +82,6 @@ def alarms(shape: Callable[[np.random.Generator], Floats], change: float, gates:
 
 
 def verdict(before: Floats, now: Floats) -> Verdict:
-    """What the gate says about one series."""
     series_ns = [tuple(int(value) for value in series) for series in (before, now)]
     series = [TimeSeries((process_series,)) for process_series in series_ns]
     comparison = compare_times("run", "step_time", series[0], series[1], DEFAULT_LIMIT)

@@ -32,7 +32,6 @@ _LAYER = ("norm", "qkv", "attention", "project", "add", "norm", "up", "gelu", "d
 
 
 def main() -> None:
-    """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--edits", type=int, default=100)

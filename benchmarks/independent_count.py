@@ -3,11 +3,9 @@ the standard library.
 
     python benchmarks/independent_count.py TRACE...    one JSON object for each trace
 
-Work belongs to the step within whose range on the CPU the call with its correlation id began. Busy
-is the union of the intervals of a step's own work; where the CPU runs ahead, of what of it comes
-after the end of all work that was launched before the step. Idle is the rest of the steps, or of
-the time from the first event to the last where none are marked, divided coarsely by what the CPU
-did in it. All of it is written for being read, not for being fast.
+Work belongs to the step in whose CPU range the call with its correlation id began. Busy is the
+union of a step's own work; if the CPU runs ahead, only the part after all earlier work. Idle is the
+rest of the steps (without marks, of the trace), divided coarsely by CPU activity.
 """
 
 from __future__ import annotations
@@ -73,13 +71,11 @@ def nanoseconds(text: str) -> int:
 
 
 def correlation(event: dict[str, Any]) -> int | None:
-    """The id that a call shares with its work."""
     value = event["args"].get("correlation")
     return None if value is None else int(value)
 
 
 def union(intervals: list[Interval]) -> list[Interval]:
-    """The same time without overlaps."""
     merged_intervals: list[Interval] = []
     for start, end in sorted(intervals):
         if merged_intervals and start <= merged_intervals[-1][1]:
@@ -90,12 +86,10 @@ def union(intervals: list[Interval]) -> list[Interval]:
 
 
 def length(intervals: list[Interval]) -> int:
-    """Of intervals that do not overlap."""
     return sum(end - start for start, end in intervals)
 
 
 def overlap(first: list[Interval], second: list[Interval]) -> list[Interval]:
-    """The time in both of two unions."""
     shared, at = [], 0
     for start, end in first:
         while at < len(second) and second[at][1] <= start:
@@ -108,7 +102,6 @@ def overlap(first: list[Interval], second: list[Interval]) -> list[Interval]:
 
 
 def without(first: list[Interval], second: list[Interval]) -> list[Interval]:
-    """The time of the first union that is not in the second."""
     left = []
     for start, end in first:
         at = start
@@ -220,8 +213,8 @@ def idle(
     calls: list[dict[str, Any]],
     spans: list[Interval],
 ) -> dict[str, int]:
-    """Idle time of a step in the mean: while data was fetched, while a call waited, and the rest.
-    ``spans`` are when steps began and ended."""
+    """Divide the idle time of an average step: data loading, waiting calls, and the rest.
+    ``spans``: begin and end of steps."""
     if not work or not spans:
         return {}
     gaps = without(union(spans), union([(event["ts"], event["end"]) for event in work]))

@@ -3,10 +3,8 @@
     python benchmarks/ingest_growth.py [--megabytes 10,30,100,300,1000,3000] [--source PATH]
         [--folder DIR] [--repeats 3] [--processes 2]
 
-Traces are made as by ``ingest_vs_hta.py``, in ``--folder`` if it is given, where they stay and are
-found again, and read as there: each in a new process, timed from after the imports, memory over all
-processes. Prints a row for each size and the power of the size with which each grows between the
-smallest and the largest: 1 is linear.
+Traces are made and read as by ``ingest_vs_hta.py``; ``--folder`` keeps them. Prints a row for each
+size, and the growth exponent from the smallest to the largest: 1 is linear.
 """
 
 from __future__ import annotations
@@ -28,7 +26,6 @@ from ingest_vs_hta import (
 
 
 def main() -> None:
-    """Prints a table of sizes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--megabytes", default="10,30,100,300,1000,3000")
     parser.add_argument("--source", type=Path, default=SAMPLE, help="what the traces repeat")
@@ -57,7 +54,7 @@ def main() -> None:
 
 
 def _row(size: float, loads: list[Load]) -> tuple[float, float, float]:
-    """Prints the row of one size; its seconds, processor seconds and bytes."""
+    """Print the row of a size; return seconds, CPU seconds and bytes."""
     walls = sorted(load.seconds for load in loads)
     wall = statistics.median(walls)
     cpu = statistics.median(load.cpu for load in loads)

@@ -4,25 +4,20 @@
         [--simdjson DIR] [--before DIR] [--trace PATH | --megabytes N [--source PATH]]
         [--only 'NAME;...']
 
-Each load runs in a fresh process, one reader after the other and again from the first, and is timed
-inside that process from after the imports to the finished tables. Memory is the most that the
-process and all that it started held at a time.
+Each load runs in a new process, interleaved with other readers, and is timed after the imports.
+Memory is the peak of the process and its children.
 
-The peers are loaded as their own documentation does: HolisticTraceAnalysis by
-``Trace.parse_traces``, with its memory profiling off, which is in its favour; TraceLens by
-``TreePerfAnalyzer.from_file``. One that takes long is ended by ``--end-after`` and told as taking
-more than what it had taken. They are no dependencies: each has an environment of its own
-(``python -m venv /tmp/hta-venv && /tmp/hta-venv/bin/pip install HolisticTraceAnalysis``; TraceLens
-from its sources), whose interpreter is given. DIR holds simdjson.h and simdjson.cpp (or is the
-library, where it was made before); with g++ it makes the reference of ``ondemand.cpp``:
-decompressed and split as ours, but columns filled in C++, in one process. With ``--before`` the
-readers of an earlier version, whose checkout that is, take turns with this one's.
+The peers are loaded as documented: HolisticTraceAnalysis by ``Trace.parse_traces`` without memory
+profiling, which is in its favour; TraceLens by ``TreePerfAnalyzer.from_file``. ``--end-after``
+limits their time. Each has its own environment (``python -m venv /tmp/hta-venv &&
+/tmp/hta-venv/bin/pip install HolisticTraceAnalysis``; TraceLens from its sources). DIR holds
+simdjson.h and simdjson.cpp (or the compiled library) for the reference ``ondemand.cpp``, which
+fills columns in C++ in one process. ``--before`` is a checkout of an earlier version.
 
-A trace is reopened from the cache: all five tables, in a process that did so before and in a new
-one, and in a new one what most questions need first, the table of the GPU's work.
+Also measures reopening from the cache: all five tables in a warm and in a new process, and the GPU
+table in a new one.
 
-Without ``--trace`` a trace is made: copies of a sample trace of this repository, or of
-``--source``, one behind the other in time, with ids of their own.
+Without ``--trace``, the trace consists of copies of a sample trace or ``--source``.
 """
 
 from __future__ import annotations
@@ -158,12 +153,10 @@ on_gpu = 0
 
 @dataclass(frozen=True)
 class Reader:
-    """A way to load a trace: the interpreter and what it runs."""
+    """Interpreter and code that load a trace."""
 
     name: str
-    """As it is printed."""
     python: str
-    """The interpreter's path."""
     code: str
     """Between _BEFORE and _AFTER."""
     root: Path = ROOT
@@ -172,8 +165,8 @@ class Reader:
 
 @dataclass(frozen=True)
 class Load:
-    """One load: seconds, those of all processors together, events or rows, those on the GPU, bytes
-    of memory at most. ``ended``: it was ended after these seconds, and knows no more of itself."""
+    """One load: wall-clock and CPU seconds, events or rows, those on the GPU, peak bytes of memory.
+    ``ended``: seconds after which it was killed; nothing else is known then."""
 
     seconds: float
     cpu: float
@@ -184,7 +177,6 @@ class Load:
 
 
 def main() -> int:
-    """Prints what each reader took, and how often ours fits into it."""
     options = _options()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -241,7 +233,6 @@ def _by_processes(name: str, processes: int) -> Reader:
 
 
 def read_in_new_process(trace: Path, processes: int) -> Load:
-    """One load of ``trace`` by this project's reader with so many processes."""
     return _load(_by_processes("ours", processes), trace, {})
 
 
@@ -276,8 +267,8 @@ def _load(
 
 
 def _most_memory(process: subprocess.Popen[str], end_after: float) -> tuple[int, float | None]:
-    """The most bytes that a process and all that it started held at a time, pages that they share
-    counted once (Linux; elsewhere 0), and when it was ended, if it was. Waits for its end."""
+    """Wait for a process; return the peak bytes of it and its children and, if it was killed, the
+    time. Shared pages count once. 0 bytes except on Linux."""
     peak_bytes = 0
     limit = time.monotonic() + end_after
     while process.poll() is None:
@@ -328,8 +319,7 @@ def _tell(loads: dict[str, list[Load]], size: int) -> None:
 
 
 def made_trace(folder: Path, size: int, source: Path = SAMPLE) -> Path:
-    """Whole copies of ``source`` until there are ``size`` bytes of JSON, gzip-compressed; the same
-    whenever it is made."""
+    """Copy ``source`` until there are ``size`` bytes of JSON, gzip-compressed and reproducible."""
     with gzip.open(source, "rb") as file:
         document = json.load(file)
     events = document.pop("traceEvents")

@@ -2,9 +2,9 @@
 
     python -m benchmarks.label_cost [--repeats 15]
 
-Needs neither a GPU nor torch: the tests' stand-in is replayed, whose calls do nothing. CPU time of
-the thread, the least of the repeats. The events around one replay in 16 are left out: what the
-driver takes for them only a GPU tells (``python benchmarks/recorder.py``).
+Needs neither a GPU nor torch: it replays the tests' fake torch. Prints the lowest CPU time of the
+repeats, without the events around one replay in 16, which need a GPU (``python
+benchmarks/recorder.py``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ GOAL_NS: Final = 2_100
 
 
 def main() -> None:
-    """Prints a row for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=15)
     repeats = parser.parse_args().repeats
@@ -50,7 +49,6 @@ def main() -> None:
 
 
 def captured() -> Any:
-    """A graph of nothing."""
     import torch
 
     graph = torch.cuda.CUDAGraph()
@@ -60,7 +58,6 @@ def captured() -> Any:
 
 
 def plain(graph: Any, steps: int) -> None:
-    """Replays alone."""
     for _ in range(steps):
         graph.replay()
 
@@ -81,7 +78,7 @@ LOOPS: Final[dict[str, Callable[[Any, int], None]]] = {
 
 
 def least(loop: Callable[[Any, int], None], graph: Any, repeats: int) -> float:
-    """ns of a step, of the fastest repeat."""
+    """Fastest time of a step, in ns."""
     times = []
     for _ in range(repeats):
         start_time = time.thread_time_ns()

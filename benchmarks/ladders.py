@@ -2,10 +2,9 @@
 
     python -m benchmarks.ladders BASE OTHER [OTHER...]
 
-Each is the folder of an experiment with one recorded server, of the same requests. Prints a row for
-each, as foretold from BASE and as recorded in OTHER: the GPU time of a request (with what those
-without a graph took), what a step takes besides, which no ladder changes, sizes a second, and
-memory as cudaMemGetInfo says it: what the pool took of the device, and what went outside of it.
+Each is the folder of an experiment with one recorded server and the same requests. Prints predicted
+and recorded values of each: GPU time of a request, time of a step outside graphs, sizes per second,
+and memory by cudaMemGetInfo, inside and outside the pool.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ from graphviz_dash.units import format_bytes, format_ns
 
 
 def main() -> None:
-    """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("base", type=Path)
     parser.add_argument("others", type=Path, nargs="+")
@@ -64,15 +62,14 @@ def main() -> None:
 
 
 class Measured(Struct, frozen=True):
-    """What a ladder came to: means over the steps of the program's own loop."""
+    """Means over the steps of the program's own loop."""
 
     ladder: tuple[int, ...]
-    """Its sizes."""
     replay_ns: float
     """GPU time of a step, in ns: by the median of each size, or what a step without a graph took
     over the others."""
     besides_ns: float
-    """What it took besides, in ns."""
+    """Other time of a step, in ns."""
     sizes_a_second: float
     """Real sizes of the steps over the time from each to the next."""
     memory_bytes: int
@@ -89,7 +86,6 @@ def recorded(path: Path) -> tuple[Run, LoopReport]:
 
 
 def measured(run: Run, report: LoopReport) -> Measured:
-    """What the ladder of the first family came to."""
     family, columns = report.families[0], report.columns
     family_rows = np.flatnonzero((columns.family == family.index) & (columns.real > 0))
     timed_rows = columns.select_settled(family_rows[columns.kind[family_rows] != CAPTURE])
@@ -112,7 +108,6 @@ def measured(run: Run, report: LoopReport) -> Measured:
 
 
 def use_with(data: LadderData, ladder: tuple[int, ...]) -> LadderCost:
-    """What ``ladder`` comes to for the requests of ``data``, by its times and costs."""
     sizes = np.union1d(collect_sizes(data, data.requests), np.array(ladder))
     requests, counts = np.unique(data.requests, return_counts=True)
     return compute_ladder_cost(

@@ -186,7 +186,6 @@ def _wait_for(page: Page, note: str) -> float:
 
 
 def find_port() -> int:
-    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -206,7 +205,6 @@ def _format_row(name: str, values: Sequence[float], goal: str) -> str:
 
 
 def main() -> None:
-    """Print a table of medians and longest times."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--count", type=int, default=5000)
@@ -245,7 +243,6 @@ def _measure_overview(folder: Path, cache: Path, count: int, repeats: int) -> No
 
 
 def _complete_catalogue(folder: Path, cache: Path) -> None:
-    """Let the helper process read all experiments."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "graphviz_dash.app.hosting.cards_process", str(folder)],
         env=os.environ | {"GRAPHVIZ_DASH_CACHE": str(cache)},

@@ -3,8 +3,8 @@ analysis takes, and the page Graphs in a browser.
 
     python -m benchmarks.many_graphs [--graphs 2000] [--nodes 500] [--repeats 5] [--folder DIR]
 
-The recording is synthetic (tests/loops.py) and is made first, in ``--folder`` if given, where it is
-taken from the next time. Prints tables of medians and longest.
+The recording is synthetic (tests/loops.py); ``--folder`` keeps it. Prints tables of medians and
+maxima.
 """
 
 from __future__ import annotations
@@ -40,12 +40,10 @@ from tests.serving import ROOT, served
 STEPS = 100_000
 NAME = "thousands"
 OTHER = "few"
-"""Another recording, whose page is opened first: the server then has the modules, the browser the
-scripts, and neither has read anything of the thousands."""
+"""Small recording whose page is opened first, so that modules and scripts are loaded."""
 
 
 def main() -> None:
-    """Makes the recording and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--graphs", type=int, default=2_000)
     parser.add_argument("--nodes", type=int, default=500)
@@ -80,7 +78,7 @@ def main() -> None:
 
 
 def timed(repeats: int, work: Callable[[], object]) -> list[float]:
-    """How long ``work`` takes each time, in ms."""
+    """Durations of ``work`` in ms."""
     times = []
     for _ in range(repeats):
         start_time = time.perf_counter()
@@ -122,7 +120,6 @@ def searches(repeats: int) -> list[Row]:
 
 
 def analysis(experiment: Path, repeats: int) -> list[Row]:
-    """What the page's figures take, each by itself."""
     (run,) = load_outlines(experiment)
     report = build_loop_report(run)
     assert isinstance(report, LoopReport)

@@ -57,7 +57,6 @@ for _ in range(100):
 open("fastest", "w").write(str(min(times)))
 """
 _COMMANDS: Final = 5
-"""Number of commands in a round."""
 _DRAWS: Final = 2000
 """Number of samples of the bootstrap."""
 
@@ -73,7 +72,6 @@ class _Version:
         self._environment = os.environ | {"GRAPHVIZ_DASH_CACHE": str(cache)}
 
     def measure(self, browser: Browser) -> dict[str, float]:
-        """Measure everything once."""
         start_s, page_s = self._measure_server(browser)
         rest = (*self._command, "collect", "-o", "out", "--skip", "5", "--steps", "0", "--")
         return {
@@ -149,14 +147,12 @@ def _sum_cpu_time(pid: int) -> float:
 
 
 def compute_interval(ratios: Sequence[float]) -> tuple[float, float]:
-    """Compute the 95% interval of the median of ``ratios`` by bootstrap."""
     draw = random.Random(0).choices
     medians = sorted(statistics.median(draw(ratios, k=len(ratios))) for _ in range(_DRAWS))
     return medians[round(0.025 * (_DRAWS - 1))], medians[round(0.975 * (_DRAWS - 1))]
 
 
 def main() -> None:
-    """Print a table of both versions."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path, nargs="?", default=_ROOT)

@@ -1,4 +1,4 @@
-"""What the benchmarks of the pages share: marks of the page, figures in rows."""
+"""Helpers of the page benchmarks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ def row(label: str, ms: list[float]) -> Row:
 
 
 def p95(values: list[float]) -> float:
-    """The 95th percentile."""
     return sorted(values)[min(len(values) - 1, int(len(values) * 0.95))]
 
 
 def mark(page: Page, name: str, after: float) -> float:
-    """When the mark ``name`` was set last, in ms of the page, waiting for one after ``after``."""
+    """Return when the mark ``name`` was set, in ms of the page; wait for one after ``after``."""
     mark_time = page.wait_for_function(
         "([name, after]) => { const all = performance.getEntriesByName(name);"
         " const last = all[all.length - 1];"
@@ -35,7 +34,6 @@ def mark(page: Page, name: str, after: float) -> float:
 
 
 def resident_mb(process: int) -> float:
-    """The resident memory of a process on Linux, in MB."""
     pages = int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
@@ -48,13 +46,11 @@ def most_mb(process: int) -> float:
 
 
 def cpu_ms(process: int) -> float:
-    """The CPU time of a process so far on Linux, in ms."""
     fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
     return 1000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def show(title: str, rows: list[Row]) -> None:
-    """Prints rows as a table."""
     print(title)
     for label, median, max_ms in rows:
         print(f"| {label} | {median} | {max_ms} |", flush=True)

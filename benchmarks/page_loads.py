@@ -2,9 +2,8 @@
 
     python -m benchmarks.page_loads [--loads 5000] [--sample decode]
 
-Each load is what a browser's new tab asks for: the document, Streamlit's socket and the page by its
-script, until it is complete; then the tab is closed. No browser takes part. The server is started
-with a soft limit of 256 descriptors, as macOS has.
+Each load requests document, socket and page like a new tab, without a browser. The server has a
+soft limit of 256 descriptors, like macOS.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ SOFT_LIMIT = 256
 
 
 def main() -> None:
-    """Loads pages and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--loads", type=int, default=5000)
     parser.add_argument("--sample", default="decode")

@@ -4,8 +4,7 @@ the server keeps.
     python benchmarks/pages.py [--repeats 10] [--sample gpt-train] [--slices 1000000]
         [--parts start pages memory]
 
-Prints a table of medians and longest; the numbers of benchmarks/README.md come from it. Needs
-playwright and a Chromium; the browser draws without a GPU.
+Needs playwright and a Chromium; the browser draws without a GPU.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ SHOWN = {
     "Doctor": ".badge, .empty",
     "Export": ".perfetto .row",
 }
-"""What of each page shows that it is usable."""
+"""Element that shows that a page is usable."""
 
 
 def main() -> None:
@@ -66,9 +65,8 @@ def main() -> None:
 
 
 def started(browser: Browser, repeats: int) -> list[Row]:
-    """From the start of the process to its first answer, and to the first page in a tab that was
-    open before, empty, and in one that is opened when the server answers; nothing is in a cache.
-    Beside them, in turn, those of an app of one element."""
+    """Measure from process start to the first answer and to the first page, in a tab opened before
+    and in one opened then, with empty caches; the same for an app of one element."""
     ways = [(app, opens_first) for app in (EMPTY, APP) for opens_first in (True, False)]
     times: dict[tuple[Path, bool], list[tuple[float, ...]]] = {way: [] for way in ways}
     for turn in range(repeats + 1):
@@ -131,7 +129,7 @@ _USABLE = """
 
 
 def changed(browser: Browser, sample: str, repeats: int, slices: int) -> list[Row]:
-    """From a click on a page's link to the page, everything having been seen before."""
+    """Measure from a click on a link to a page seen before."""
     times: dict[str, list[float]] = {name: [] for name in SHOWN}
     large = {
         "TIMELINE_SAMPLE": str(ROOT / "sample_traces" / sample),
@@ -153,8 +151,8 @@ def changed(browser: Browser, sample: str, repeats: int, slices: int) -> list[Ro
 
 
 def kept(browser: Browser, repeats: int) -> list[Row]:
-    """What a server keeps once the Overview has read all traces, and once every other page of two
-    samples was opened; each repeat is a server and a browser of its own."""
+    """Measure server memory after the Overview has read all traces, and after all other pages of
+    two samples; a new server and browser each time."""
     read: list[float] = []
     open_bytes: list[float] = []
     for _ in range(repeats):

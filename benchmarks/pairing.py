@@ -118,7 +118,6 @@ def grown_by(small_count: int, large_count: int) -> float:
 
 
 def main() -> int:
-    """Prints a row for each size, and says whether the goals are met."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--one", nargs=2, metavar=("KERNELS", "DIFFER"), help=argparse.SUPPRESS)

@@ -3,9 +3,8 @@
     python benchmarks/perfetto_export.py [--slices 100000] [--repeats 5]
     python benchmarks/perfetto_export.py --at-once 40000 1000000 [--repeats 1]
 
-With ``--at-once`` the trace is one that no GPU makes: so many kernels of one stream at one instant,
-each of which needs a lane, and so a track, of its own; there is no peer then. Prints a table of
-medians, by the clock and of the processor; the numbers of benchmarks/README.md come from it.
+``--at-once`` exports this many kernels of one stream at one instant, each on its own track, without
+the peer.
 """
 
 from __future__ import annotations
@@ -59,7 +58,6 @@ def main() -> None:
 
 
 def measure_at_once(folder: Path, slices: int, repeats: int) -> None:
-    """Prints what exporting ``slices`` kernels of one instant takes."""
     folder.mkdir()
     experiment = load_experiment(_at_once(folder, slices))
     print(f"{slices:,} slices at one instant, median of {repeats}")
@@ -122,7 +120,7 @@ def _whole(
 
 
 def _median(act: Callable[[], object], repeats: int) -> tuple[float, float]:
-    """Seconds, and those of this process on a processor."""
+    """Median wall-clock and CPU seconds."""
     times = []
     for _ in range(repeats):
         start_time, used = time.perf_counter(), time.process_time()
@@ -215,7 +213,6 @@ def _peer_lane(
 def slice_events(
     write: Callable[[Scene, io.BytesIO], None], scene: Scene
 ) -> list[proto.TracePacket]:
-    """What ``write`` writes of slices, read back."""
     target = io.BytesIO()
     write(scene, target)
     trace = proto.Trace.FromString(target.getvalue())

@@ -79,7 +79,7 @@ def _share(traced_steps: tuple[Step, ...]) -> float | None:
 
 
 def _above(trace: Trace, traced_steps: tuple[Step, ...]) -> list[str]:
-    """What passes 100%."""
+    """Shares above 100%."""
     shares = [
         f"step {step.index}: busy {step.busy_ns} of {step.duration_ns} ns"
         for step in traced_steps
@@ -127,7 +127,6 @@ def _pair(own: str, other: str) -> str:
 
 
 def main() -> int:
-    """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--independent", type=Path)

@@ -31,7 +31,6 @@ Launch = Callable[[], object]
 
 
 def main() -> None:
-    """Measures and prints."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--trials", type=int, default=2000)
     trials = parser.parse_args().trials
@@ -52,7 +51,7 @@ def main() -> None:
 
 
 def ways(executable: Any, stream: Any) -> dict[str, Launch]:
-    """The launch, called in each way; what it needs is made before."""
+    """Launch functions by way of calling."""
     exec_handle, stream_handle = int(executable), int(stream)
     driver_exec, driver_stream = driver.CUgraphExec(exec_handle), driver.CUstream(stream_handle)
     library = ctypes.CDLL("libcuda.so.1")
@@ -95,7 +94,7 @@ def clocks(trials: int) -> list[int]:
 
 
 def sweep() -> None:
-    """Fills the caches of the core with something else."""
+    """Evict the caches of the core."""
     _SWEPT.__iadd__(1)
 
 

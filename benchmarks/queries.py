@@ -2,10 +2,8 @@
 
     python benchmarks/queries.py [--events 10000000] [--trace PATH] [--repeats 5]
 
-The tables of a real trace are repeated, one copy behind the other in time with ids of their own,
-until they have that many rows together: operators, runtime calls, GPU work and annotations in the
-trace's own mix. Each question is asked of the finished tables; prints the median, the longest, and
-the processor's time.
+Repeats the tables of a real trace until they have this many rows. Prints the median, the maximum
+and the CPU time of each question.
 """
 
 from __future__ import annotations
@@ -67,7 +65,7 @@ def main() -> None:
 
 
 def questions(trace: Trace) -> list[tuple[str, Callable[[], object]]]:
-    """What pages ask of a trace, each with what it builds upon at hand."""
+    """Questions of pages, with their inputs prepared."""
     gpu = trace.gpu
     links = link_trace_launches(trace)
     steps_read = find_steps(trace, links)
@@ -106,7 +104,7 @@ def _delays(trace: Trace, links: Links) -> pl.DataFrame:
 
 
 def repeated(trace: Trace, rows: int) -> Trace:
-    """``trace`` again and again until its tables have ``rows`` rows together."""
+    """Repeat ``trace`` until its tables have ``rows`` rows in total."""
     height = sum(getattr(trace, name).height for name in SCHEMAS)
     copies = max(1, -(-rows // height))
     period = trace.info.end_ns + 1_000

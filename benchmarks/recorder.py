@@ -160,7 +160,6 @@ def compare_served(nodes: int, blocks: int) -> None:
 
 
 def told(name: str, figure: str, without: list[float], recorded: list[float]) -> None:
-    """Print the medians of the blocks."""
     a, b = statistics.median(without), statistics.median(recorded)
     print(
         f"{name:12} {figure:5} without {a:10.0f} ns ({min(without):.0f} to {max(without):.0f})  "

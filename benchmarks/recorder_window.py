@@ -60,7 +60,6 @@ class TimedRun:
     window: tuple[int, int] | None
     """First replay under the profiler and first replay after it. None if no profiler ran."""
     seconds: float
-    """Duration of the run."""
     recording: dict[str, object]
     """Fields of recording.json. Empty for a bare run."""
 
@@ -193,7 +192,6 @@ def print_comparison(command: str, rounds: Sequence[Mapping[str, TimedRun]]) -> 
 
 
 def main() -> None:
-    """Measure the programs on the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("commands", nargs="+", help="A command line each, in quotes.")
     parser.add_argument("--repeats", type=int, default=3)

@@ -3,15 +3,12 @@ them hostile.
 
     python -m benchmarks.soak [--minutes 60] [--browsers 8] [--uploads 2] [--turn 90]
 
-Serves the samples, has each page of each experiment opened once, so that what the server holds of
-them is held before the time begins, opens ``--browsers`` browsers (contexts of one Chromium, which
-share nothing that pages see), each of which goes to another page of some experiment every
-``--turn`` seconds or so and to a new tab now and then, and uploads ``--uploads`` files a minute
-from further browsers.
-Counts what goes wrong in the browsers that upload nothing: exceptions and errors on a page, answers
-of the server from 500 up, pages that are not there within a minute. Prints a table: each five
-minutes' resident memory, descriptors and threads of the server, its processes, what lies in its
-temporary folder, and the times of page changes.
+Serves the samples and opens each page once, which fills the server's caches. Then ``--browsers``
+browsers (contexts of one Chromium) go to another page every ``--turn`` seconds, sometimes in a new
+tab, and further browsers upload ``--uploads`` files a minute. Counts failures in the browsers that
+upload nothing: errors on a page, responses from 500 up, pages that need over a minute. Prints
+memory, descriptors, threads, processes and temporary files of the server and the times of page
+changes, every five minutes.
 """
 
 from __future__ import annotations
@@ -53,15 +50,15 @@ SHOWN: Final = {
     "ranks": ".js-plotly-plot .main-svg, .empty",
     "export": ".perfetto .row, .empty",
 }
-"""Of each page, what shows that it is there."""
+"""Element that shows that a page is ready."""
 EXPERIMENTS: Final = sorted(
     path.name for path in (ROOT / "sample_traces").iterdir() if any(path.glob("*/manifest.json"))
 )
 PATIENCE_MS: Final = 60_000
 _LOOK_S: Final = 15.0
-"""How long somebody looks at what he uploaded."""
+"""Seconds that a visitor looks at an upload."""
 _NEW_TAB: Final = 0.1
-"""How often a browser opens a new tab instead of following a link."""
+"""Share of visits in a new tab."""
 _SAMPLE_S: Final = 30.0
 # A deep link makes Streamlit's front end look for files below the page's path first.
 _DEEP_LINK: Final = "Failed to load resource: the server responded with a status of 404"
@@ -69,22 +66,18 @@ _DEEP_LINK: Final = "Failed to load resource: the server responded with a status
 
 @dataclass
 class Figures:
-    """What was seen so far."""
-
     visits: int = 0
-    """Pages that were gone to."""
     times_ms: list[float] = field(default_factory=list)
-    """Of each visit, until the page was there."""
+    """Time of each visit until the page was ready."""
     errors: list[str] = field(default_factory=list)
-    """What went wrong for those who upload nothing."""
+    """Failures of visitors without uploads."""
     uploads: Counter[str] = field(default_factory=Counter)
-    """What became of uploads, by file."""
+    """Results of uploads, by file."""
     samples: list[dict[str, float]] = field(default_factory=list)
     """The server over time."""
 
 
 def main() -> None:
-    """Runs the browsers and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--browsers", type=int, default=8)
@@ -136,7 +129,6 @@ async def _soak(server: Dashboard, options: argparse.Namespace, figures: Figures
 async def _browse(
     browser: Browser, server: Dashboard, seed: int, turn_s: float, end: float, figures: Figures
 ) -> None:
-    """One browser, from page to page."""
     chance = random.Random(seed)
     context = await browser.new_context(viewport={"width": 1280, "height": 860})
     page = await _tab(context.new_page, figures)

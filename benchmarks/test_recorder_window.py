@@ -1,5 +1,3 @@
-"""The benchmark of the recorder's window, on a program with a torch that captures nothing."""
-
 from __future__ import annotations
 
 import shlex

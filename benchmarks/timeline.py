@@ -2,8 +2,7 @@
 
     python benchmarks/timeline.py [--slices 100000] [--trace synthetic] [--repeats 12]
 
-Prints a table of medians and longest; the numbers of benchmarks/README.md come from it. Needs
-playwright and a Chromium; the browser draws without a GPU.
+Needs playwright and a Chromium; the browser draws without a GPU.
 """
 
 from __future__ import annotations
@@ -229,8 +228,8 @@ def _cards(page: Page, canvas: Any, repeats: int) -> list[float]:
 
 
 def in_memory(browser: Browser, address: str, process: int, sample: str, repeats: int) -> list[Row]:
-    """The server's memory before, with the first view, with all that is found out, and over
-    ``repeats`` times the INTERACTIONS and a visit to another page."""
+    """Measure server memory before, with the first view, with all facts found, and after
+    ``repeats`` rounds of INTERACTIONS and another page."""
     rows = [("server, both traces loaded", f"{resident_mb(process):.0f} MB", "")]
     page = browser.new_page(viewport={"width": 1360, "height": 860})
     page.goto(f"{address}/timeline?experiment={sample}")

@@ -1,4 +1,4 @@
-"""A recorded experiment with its traced steps repeated, later in time and with ids of their own."""
+"""Repeat the traced steps of a recorded experiment."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _TABLES: Final = ("gpu", "runtime", "ops", "annotations")
 
 
 def enlarged(experiment: Experiment, slices: int) -> Experiment:
-    """``experiment`` with the traced steps of each run repeated until they have ``slices`` GPU
-    slices; Python frames are left out, graphs and clean timings stay as they were recorded."""
+    """Repeat the traced steps of each run until they have ``slices`` GPU slices, without Python
+    frames. Graphs and clean timings stay as recorded."""
     return replace(experiment, runs=tuple(_enlarged(run, slices) for run in experiment.runs))
 
 
@@ -31,7 +31,7 @@ def _enlarged(run: Run, slices: int) -> Run:
 
 
 def repeated(trace: Trace, times: int) -> Trace:
-    """``trace`` ``times`` over, each copy behind the one before it, its steps numbered on."""
+    """Repeat ``trace``, one copy after another, with consecutive step numbers."""
     period = trace.info.end_ns + 10_000
     marks = 1 + max(step.index for step in find_steps(trace))
     tables: dict[str, pl.DataFrame] = {name: getattr(trace, name) for name in _TABLES}
@@ -68,5 +68,5 @@ def repeated(trace: Trace, times: int) -> Trace:
 
 
 def _width(tables: Iterable[pl.DataFrame], name: str) -> int:
-    """How far apart the copies of an id must lie in all tables that have it."""
+    """Distance between copies of an id in all tables that have it."""
     return max(int(table[name].max() or 0) for table in tables if name in table.columns) + 1  # type: ignore[arg-type]

@@ -1,5 +1,4 @@
-"""Large traces for the timeline's benchmark. Synthetic: an eager one with gaps, a graphed one
-without, on three streams in 40 steps."""
+"""Large traces for the timeline's benchmark: enlarged or synthetic."""
 
 from __future__ import annotations
 
@@ -31,8 +30,8 @@ _TYPES: dict[str, Any] = {
 
 
 def large_experiment(source_experiment: Experiment, slices: int, *, synthetic: bool) -> Experiment:
-    """``source_experiment`` with traces of ``slices`` GPU slices per run: its own, enlarged, or
-    synthetic ones. Its graphs and clean timings stay."""
+    """Replace traces by enlarged or synthetic ones of ``slices`` GPU slices per run; graphs and
+    clean timings stay."""
     if not synthetic:
         return enlarged(source_experiment, slices)
     runs = tuple(
@@ -122,8 +121,8 @@ def written(run: Run, folder: Path) -> Run:
 
 
 def main() -> None:
-    """Writes large traces of an experiment's runs: arguments are the experiment, the slices of each
-    run, recorded or synthetic, and a folder."""
+    """Write traces; arguments: experiment, slices per run, ``recorded`` or ``synthetic``,
+    folder."""
     sample, slices, kind, folder = sys.argv[1:]
     source_experiment = load_experiment(Path(sample))
     for run in large_experiment(source_experiment, int(slices), synthetic=kind == "synthetic").runs:

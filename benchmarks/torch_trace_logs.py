@@ -29,8 +29,6 @@ _USER_LINE = re.compile(r'File "([^"]+)", line (\d+)')
 
 @dataclass(frozen=True)
 class LogCounts:
-    """What a log has."""
-
     compilations: int
     """Frames that Dynamo compiled or tried to, attempts at one together."""
     fx_graphs: int
@@ -44,7 +42,6 @@ class LogCounts:
 
 
 def main() -> int:
-    """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
@@ -78,7 +75,6 @@ def main() -> int:
 
 
 def imported(path: Path) -> LogCounts:
-    """What the importer reads."""
     summary = read_torch_trace(path, DEFAULT_LIMITS)
     return LogCounts(
         compilations=len(summary.frames),
@@ -95,7 +91,6 @@ def imported(path: Path) -> LogCounts:
 
 
 def count(path: Path) -> LogCounts:
-    """What a plain look at the lines counts."""
     compilations, fx_graphs, keys = set(), set(), set()
     breaks = set()
     recompiles = 0

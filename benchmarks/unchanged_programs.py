@@ -221,8 +221,6 @@ _PREFIXES: Final = {"": "", "torch, ": "import torch\n"}
 
 
 class Program(Struct, frozen=True):
-    """A program to run."""
-
     name: str
     arguments: list[str]
     """Arguments of the interpreter."""
@@ -231,12 +229,9 @@ class Program(Struct, frozen=True):
     files: dict[str, str] = {}
     """Other files of its folder by path."""
     input: str = ""
-    """Its standard input."""
 
 
 class Outcome(Struct, frozen=True):
-    """Visible result of a program."""
-
     code: int
     stdout: str
     stderr: str
@@ -334,7 +329,6 @@ def compare(program: Program, scratch: Path, number: int) -> tuple[str, str | No
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the differences; return 1 if there are any."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--match", default="", help="text in the names of the programs")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())

@@ -1,7 +1,6 @@
 """Keep recorder errors away from the recorded program.
 
-Every entry from the program into the recorder goes through a :class:`Guard`. Only the guard catches
-all errors.
+Every entry from the program goes through a :class:`Guard`, which alone catches all errors.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ class Guard:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        """Swallow an error of the recorder."""
         return error is not None and self._handle_error(error)
 
     def _handle_error(self, error: BaseException) -> bool:
@@ -66,8 +64,6 @@ def hide_frame(error: BaseException) -> None:
 
 
 class _HiddenFrame:
-    """Context that hides the frame that enters it. The error continues."""
-
     def __enter__(self) -> None:
         """Do nothing."""
 
@@ -77,7 +73,6 @@ class _HiddenFrame:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Remove the entering frame from the traceback."""
         if error is not None:
             hide_frame(error)
 
@@ -96,7 +91,6 @@ def _describe_error(
 
 
 def _is_from_signal_handler(trace: TracebackType | None) -> bool:
-    """Check if the error comes from a signal handler."""
     codes = {_get_code(signal.getsignal(number)) for number in signal.valid_signals()}
     return any(code in codes for code, _ in _iter_frames(trace))
 

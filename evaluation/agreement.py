@@ -28,7 +28,6 @@ HEAD = (
 
 
 def line(run: Run, agreement: Agreement) -> str:
-    """The run's row of the table."""
     scores_text = "; ".join(
         f"{confidence:.2f}: {agreeing / rows:.2%} of {rows:,}"
         for confidence, (rows, agreeing) in sorted(agreement.by_confidence.items(), reverse=True)
@@ -49,7 +48,6 @@ def line(run: Run, agreement: Agreement) -> str:
 
 
 def main(folders: list[str]) -> int:
-    """Prints the table; 1 when a run misses its goal without a cause."""
     print(HEAD)
     is_short = False
     for experiment in [

@@ -3,10 +3,9 @@
     cc -O3 -shared -fPIC -o launch_pair.so evaluation/launch_pair.c
     python -m evaluation.launch_pair ./launch_pair.so [--trials 12] [--processes 4]
 
-In one process after another ``bench launch`` measures each graph as ever, and once more with the
-first launch, its end, the next launch and its end called and timed by ``launch_pair.c``; all else
-is the same Python. Prints the CPU time of the repeat launch in µs: of each process the 25th
-percentile, since some processes meet a busy machine, and of these the median.
+``bench launch`` measures each graph in several processes, and again with both launches and their
+ends called and timed by ``launch_pair.c``. Prints the CPU time of the repeat launch in µs: the
+median over the processes of their 25th percentiles, because some processes meet a busy machine.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ WAYS: Final = ("Python", "C")
 
 
 def main() -> None:
-    """Measures and prints."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("library")
     parser.add_argument("--trials", type=int, default=12)
@@ -60,7 +58,7 @@ def main() -> None:
 
 
 def measured(graph: Topology, trials: int, library: str, first: int) -> dict[str, list[int]]:
-    """The repeat launch of each trial in ns, called in each way; ``first`` says which is first."""
+    """Repeat launches in ns by way of calling; ``first`` starts."""
     from collectors.launch.measure import LaunchBenchmark  # needs CUDA
     from collectors.passes.gc_off import disable_gc
 
@@ -77,7 +75,7 @@ def measured(graph: Topology, trials: int, library: str, first: int) -> dict[str
 
 
 def from_c(library: str, cuda: Any, stream: int) -> Callable[[Any, dict[LaunchMeasure, int]], None]:
-    """What takes the place of the bench's own two launches; ``cuda`` is libcuda."""
+    """Build the replacement of the bench's two launches; ``cuda`` is libcuda."""
     pair = ctypes.CDLL(library).launch_pair
     functions = [
         ctypes.cast(one, ctypes.c_void_p) for one in (cuda.cuGraphLaunch, cuda.cuStreamSynchronize)
@@ -95,7 +93,6 @@ def from_c(library: str, cuda: Any, stream: int) -> Callable[[Any, dict[LaunchMe
 
 
 def row(graph: Topology, found: list[dict[str, list[int]]]) -> str:
-    """The graph's row of the table."""
     python, c = (
         [statistics.quantiles(process[way], n=4)[0] / 1e3 for process in found] for way in WAYS
     )

@@ -2,14 +2,11 @@
 
     python -m evaluation.launch_vs_sample PROGRAM [--trials 60] [--patient PROGRAM]
 
-PROGRAM is cudaGraphsPerfScaling of NVIDIA's cuda-samples, built with ``nvcc -O3 -arch=native``;
-its source is not part of this repository. The two take turns, a process of each for each graph,
-so that what changes over time changes both.
-With ``--patient`` another build of the sample takes the same turns, in which the waiting kernel
-waits longer: its device times are printed beside.
-Prints medians in µs and which goals they miss; exit code 1 if any. On an H200 a repeat launch runs
-at one of two speeds on the GPU, which a median falls between: where both programs met a speed, each
-speed is compared with the same speed (``speeds``).
+PROGRAM is cudaGraphsPerfScaling of NVIDIA's cuda-samples, built with ``nvcc -O3 -arch=native``; its
+source is not part of this repository. Their processes are interleaved, so that drift affects both.
+``--patient`` adds a build of the sample whose waiting kernel waits longer. Prints medians in µs and
+missed goals; exit code 1 if any. A repeat launch on an H200 has one of two speeds, and a median
+falls between them. Speeds that both programs met are compared with each other (``speeds``).
 """
 
 from __future__ import annotations
@@ -63,7 +60,6 @@ Series = dict[tuple[Topology, LaunchMeasure], list[float]]
 
 
 def main() -> int:
-    """Measures and prints."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("program")
     parser.add_argument("--trials", type=int, default=60)
@@ -100,7 +96,7 @@ def main() -> int:
 
 
 def judge(kind: LaunchMeasure, cpp: list[float], python: list[float]) -> str:
-    """Whether the goal of this measure is met; empty for those without one."""
+    """Compare a measure with its goal; empty without one."""
     if kind in GOAL_US:
         difference = abs(statistics.median(python) - statistics.median(cpp))
         return "met" if difference <= GOAL_US[kind] else "missed"
@@ -161,7 +157,6 @@ def run_ours(graph: Topology, trials: int, samples: Series) -> None:
 
 
 def print_patient(patient: Series, ours: Series) -> None:
-    """Device times of the build that waits longer, beside ours."""
     print("\nDevice times, median µs, where the sample's kernel waits longer\n")
     print("| graph | measure | C++ | Python | Python / C++ |")
     print("| --- | --- | ---: | ---: | ---: |")

@@ -1,5 +1,3 @@
-"""The table of agreement has a row for each recorded case."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""The benchmarks of torch.compile up to what needs a GPU: a step is timed, traced and read, and a
-model that fails is told while the next ones run. With the tests' torch, in a process of its own."""
+"""torch.compile benchmarks without a GPU, with the tests' fake torch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,3 @@
-"""The report on hardware limits shows the result of the recorded data."""
-
 from __future__ import annotations
 
 from pathlib import Path

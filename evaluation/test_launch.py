@@ -1,5 +1,3 @@
-"""Benchmarks of launch costs: speeds are told apart, and the C pair times what it is given."""
-
 from __future__ import annotations
 
 import ctypes
@@ -60,8 +58,6 @@ def compile_library(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 class Cuda:
-    """A libcuda of which calls are noted."""
-
     def __init__(self, status: int = 0) -> None:
         self.calls: list[tuple[str, int, int | None]] = []
 

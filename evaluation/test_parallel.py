@@ -1,5 +1,3 @@
-"""The report on mode parallel shows the result of the plan plans with the current model."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,6 +1,3 @@
-"""The report on predictions shows the result of the recorded data with the shipped calibration,
-whose workloads are not those it is scored on."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 SITE_FOLDER: Final = Path(__file__).parent / "site"
-"""The site that ``make site`` builds; part of the wheel, absent from a plain checkout."""
+"""Built by ``make site``; part of the wheel, absent from a plain checkout."""
 
 SOURCES: Final = Path(__file__).parents[1] / "docs"
-"""The Markdown files of a checkout; absent from an installation."""
+"""Markdown of a checkout; absent from an installation."""
 
 ADDRESS: Final = "/docs"
 """Path of the documentation on the dashboard's server."""

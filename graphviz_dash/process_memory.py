@@ -14,7 +14,7 @@ _GROUP_LIMITS: Final = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
-"""Memory limits of a container, for both versions of control groups."""
+"""Limits of a container, for both versions of control groups."""
 _STATUS: Final = Path("/proc/self/status")
 _RESET_PEAK: Final = "5"  # proc(5), clear_refs
 

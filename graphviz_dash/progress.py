@@ -1,8 +1,6 @@
 """Report progress of long work to a watcher, which may cancel it.
 
-Work calls :func:`report_progress` between its pieces, and wraps its parts in
-:func:`report_subtask`. Both do nothing without a watcher. A watcher cancels the work by raising
-:class:`CancelledError`.
+Reports do nothing without a watcher. A watcher cancels the work by raising :class:`CancelledError`.
 """
 
 from __future__ import annotations
@@ -34,9 +32,7 @@ def report_progress(share: float) -> None:
 
 @contextmanager
 def report_subtask(index: int, count: int) -> Iterator[None]:
-    """Report progress inside the block as that of subtask ``index`` (from 0) of ``count`` equal
-    ones.
-    """
+    """Report progress inside the block as that of subtask ``index`` (from 0) of ``count``."""
     outer = _WATCHER.get()
     if outer is None:
         yield

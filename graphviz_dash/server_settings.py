@@ -23,7 +23,7 @@ SUPERVISED_VARIABLE: Final = "GRAPHVIZ_DASH_SUPERVISED"
 MEMORY_VARIABLE: Final = "GRAPHVIZ_DASH_MEMORY"
 """Memory limit in bytes, above which the server drops unused experiments."""
 SCRATCH_NAME: Final = "graphviz-dash-server"
-"""Name prefix of the server's folder in the system's temporary folder."""
+"""Name prefix of the server's temporary folder."""
 
 
 _DEFAULT_MACHINE_BYTES: Final = 16 << 30
@@ -34,17 +34,15 @@ class ServerSettings(Struct, frozen=True):
     """Address, token and start options of the server."""
 
     token: str | None = None
-    """Token required from requests; None without one."""
+    """None without one."""
     requires_token: bool | None = None
-    """Whether a token is required; None decides by the address that the server listens on."""
+    """None decides by the address that the server listens on."""
     hosts: tuple[str, ...] = ()
     """Additional host names, such as that of a reverse proxy."""
     supervised: bool = False
     """Whether the server stops when its standard input closes."""
     memory_bytes: int | None = None
-    """Memory limit in bytes, above which unused experiments are dropped; None decides by the
-    machine.
-    """
+    """None decides by the machine."""
 
     def format_variables(self) -> dict[str, str]:
         """Return the settings as environment variables."""

@@ -20,7 +20,7 @@ NO_RESULT = 3
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Run pip-audit over constraints.txt, report the result and return the exit code."""
+    """Audit constraints.txt and return the exit code."""
     code = _run_audit()
     return 0 if code == NO_RESULT and "--optional" in arguments else code
 

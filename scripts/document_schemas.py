@@ -22,7 +22,7 @@ def build_schema_files() -> dict[str, str]:
 
 
 def main() -> None:
-    """Write the schemas to the folder given on the command line."""
+    """Write the schemas."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in build_schema_files().items():

@@ -30,7 +30,7 @@ _TYPES: Final[dict[FileRole, Any]] = {
     **{part.role: part.content_type for part in JSON_PARTS},
     FileRole.GRAPH: CapturedGraph,
 }
-"""Type of the JSON by role. Traces have none."""
+"""Type of the JSON by role; None for traces."""
 
 
 def pack_bundle(bundle: Path) -> None:

@@ -23,7 +23,7 @@ PROJECT: Final = "graphviz-dash"
 
 
 def main() -> None:
-    """Write the list to the file that is given."""
+    """Write the list."""
     target = Path(sys.argv[1])
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(build_bom(), encoding="utf-8")

@@ -230,7 +230,6 @@ class Walk(Struct):
         )
 
     def _take_pictures(self, page: Page, title: str) -> None:
-        """Save pictures of the first screen and, if wanted, of the whole page."""
         if self.pictures == "none":
             return
         page.screenshot(path=self.folder / f"{title}.jpg", type="jpeg", quality=_QUALITY)

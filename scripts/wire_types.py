@@ -76,7 +76,7 @@ def format_module(folder: str) -> str:
 
 
 def write_modules() -> None:
-    """Writes the module of each component."""
+    """Write the module of each component."""
     for folder in RESPONSES:
         (ROOT / folder / "wire.js").write_text(format_module(folder), encoding="utf-8")
 

@@ -9,8 +9,8 @@ NAMES = (
     *("chromium-headless-shell", "chromium", "chromium-browser"),
     *("google-chrome", "google-chrome-stable"),
 )
-"""The first that is there is taken. The headless shell is Chromium without its windows: the same
-engine, for two thirds of the CPU time of a page."""
+"""The first that exists is used. The headless shell has the same engine and needs two thirds of the
+CPU time."""
 
 _OFF: Final = (
     # What Playwright turns off, of which a page of this machine could notice: the last list counts.
@@ -34,7 +34,7 @@ CHROMIUM_OPTIONS: Final = (
     # kept for the next page does.
     "--js-flags=--no-opt --no-maglev --no-flush-bytecode",
 )
-"""Options that save CPU time: a page uses two thirds of it."""
+"""Options that save a third of the CPU time."""
 
 
 PATIENCE_MS: Final = 180_000
@@ -42,5 +42,5 @@ PATIENCE_MS: Final = 180_000
 
 
 def system_chromium() -> str | None:
-    """The path of the system's Chromium or Chrome; None: there is none, so Playwright's own."""
+    """Path of the system's Chromium or Chrome; None if Playwright's is needed."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)

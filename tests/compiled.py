@@ -18,9 +18,8 @@ TESTS: Final = Path(__file__).parent
 
 
 def begin_with_own_part(environment: Mapping[str, str]) -> None:
-    """Import all tests, in each process of pytest-xdist from another start on, so that the others
-    have compiled the rest by then.
-    """
+    """Import all tests; each process of pytest-xdist starts at another one, so that the others have
+    compiled the rest."""
     workers = int(environment.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers == 1:
         return

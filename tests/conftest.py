@@ -1,5 +1,3 @@
-"""Settings that hold for every test."""
-
 import gc
 import os
 import sys
@@ -97,8 +95,8 @@ def driver() -> Iterator[Playwright]:
 
 @pytest.fixture(scope="session")
 def browser(driver: Playwright) -> Iterator[Browser]:
-    """A real Chromium, the system's, else Playwright's own, with the pop-up blocker that readers
-    have: Playwright turns it off."""
+    """The system's Chromium, else Playwright's, with a pop-up blocker, which Playwright turns
+    off."""
     opened = driver.chromium.launch(
         executable_path=system_chromium(),
         args=list(CHROMIUM_OPTIONS),

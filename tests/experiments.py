@@ -100,7 +100,6 @@ class Work(Struct, frozen=True):
     after: tuple[int, ...] | None = None
 
     def node(self, index: int) -> GraphNode:
-        """The node as a driver would describe it."""
         if self.kind is NodeKind.MEMCPY:
             width = self.bytes
             memcpy = MemcpyParams("device", "unified", "DtoH", width, width, 1, 1)
@@ -119,7 +118,6 @@ class Work(Struct, frozen=True):
         return GraphNode(index, self.kind, kernel)
 
     def on_gpu(self, start: int) -> GpuWork:
-        """Its slice in a trace."""
         kinds = {NodeKind.KERNEL: "kernel", NodeKind.MEMCPY: "memcpy", NodeKind.MEMSET: "memset"}
         return GpuWork(
             self.name,
@@ -136,7 +134,6 @@ class Work(Struct, frozen=True):
 
     @property
     def launch_call(self) -> str:
-        """The runtime call that launches it."""
         calls = {NodeKind.MEMCPY: "cudaMemcpyAsync", NodeKind.MEMSET: "cudaMemsetAsync"}
         return calls.get(self.kind, "cudaLaunchKernel")
 
@@ -248,7 +245,6 @@ def fork_join(branches: int = 3, length: int = 4) -> tuple[Work, ...]:
 
 
 def captured_graph(work: Sequence[Work] = STEP, graph_id: str = "graph-0") -> CapturedGraph:
-    """The graph of ``work``, nodes in its order."""
     nodes = tuple(item.node(index) for index, item in enumerate(work))
     edges = tuple(
         GraphEdge(source, index)
@@ -259,14 +255,13 @@ def captured_graph(work: Sequence[Work] = STEP, graph_id: str = "graph-0") -> Ca
 
 
 def dependencies(work: Sequence[Work], index: int) -> tuple[int, ...]:
-    """The indices that item ``index`` waits for."""
     after = work[index].after
     return after if after is not None else ((index - 1,) if index else ())
 
 
 def capture_trace(work: Sequence[Work] = STEP, graph_id: str = "graph-0") -> TraceBuilder:
-    """The trace of the capture of ``work``: a launch for each node, in node order, inside its op,
-    its module's range and its source line's range; backward on the autograd thread."""
+    """Trace the capture of ``work``: one launch per node in node order, inside operator, module
+    range and source line range; backward on the autograd thread."""
     trace = TraceBuilder(with_stack=True, record_shapes=True)
     trace.thread_name(AUTOGRAD_THREAD, f"thread {AUTOGRAD_THREAD} (pt_autograd_0)")
     # One real launch before the capture begins, as warm-up code makes in real traces.
@@ -394,7 +389,6 @@ def manifest(
     failure: Failure | None = None,
     absent: tuple[Absent, ...] = (),
 ) -> Manifest:
-    """A manifest of this tool; the writer fills in the files."""
     return Manifest(
         format="graphviz-dash-run",
         version=1,

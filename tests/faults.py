@@ -26,7 +26,7 @@ _ALLOCATES_NOTHING: Final = frozenset({"close", "enable", "disable", "isenabled"
 
 
 class Countdown:
-    """The ``number``-th time (from 1) that it is asked, it says yes; ``asked`` counts."""
+    """Answers True the ``number``-th time, from 1; ``asked`` counts."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -43,8 +43,6 @@ class Countdown:
 
 
 class _FailingFile:
-    """A file whose reads may fail."""
-
     def __init__(self, file: IO[Any], fails: Countdown) -> None:
         self._file = file
         self._fails = fails
@@ -86,8 +84,6 @@ def failing_read(number: int) -> Iterator[Countdown]:
 
 
 class _FailingTarget(_FailingFile):
-    """A file whose reads, writes and flushes may fail."""
-
     def write(self, data: Any) -> Any:
         self._check()
         return self._file.write(data)
@@ -197,8 +193,8 @@ def each_in_turn(
     every: int = 1,
     errors: tuple[type[Exception], ...] = (InputError, MemoryError),
 ) -> Iterator[T | Exception]:
-    """Return the results or errors of ``act`` with its first read or allocation failing, then with
-    the one ``every`` further on, and so on until no more of them are left."""
+    """Results or errors of ``act`` with the first read or allocation failing, then with the one
+    ``every`` further on, until none is left."""
     number = 1
     while True:
         outcome: T | Exception

@@ -52,7 +52,6 @@ def sample(
 
 
 def span(kind: SpanKind, begin_ms: int, end_ms: int, name: str = "", thread: int = 0) -> LedgerSpan:
-    """An activity."""
     return LedgerSpan(kind, name, thread, begin_ms * MS, end_ms * MS)
 
 

@@ -61,8 +61,6 @@ def layer_work(nodes: int, size: int) -> tuple[Work, ...]:
 
 @dataclass
 class Steps:
-    """Columns of steps as they are added."""
-
     rows: list[dict[str, Any]] = field(default_factory=list)
     now: int = 1_000_000
     """When the next step begins."""
@@ -80,7 +78,7 @@ class Steps:
 
 
 def traffic(steps: int, ceiling: int, seed: int = 0) -> tuple[int, ...]:
-    """Sizes of requests, most of them small; the same for the same arguments."""
+    """Sizes of requests, most of them small; deterministic."""
     draw = random.Random(seed)
     return tuple(min(ceiling, 1 + int(draw.expovariate(3 / ceiling))) for _ in range(steps))
 

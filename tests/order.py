@@ -1,5 +1,5 @@
-"""Which files of tests one process runs whole, and which begin first: what takes long must not be
-left to a single process at the end, and what shares a server or a browser shares a process."""
+"""Order of test files: slow ones start first, and files that share a server or a browser share a
+process."""
 
 from __future__ import annotations
 
@@ -73,21 +73,17 @@ FIRST: Final = (
     ("app/test_tasks.py",),
     ("importers/test_ended_by_signals.py",),
 )
-"""Files below tests/ in the order of the time that they take, those in one row together; all
-others are short."""
+"""Files below tests/ by duration; those of a row run together. All others are short."""
 
 _ROW: Final = {f"tests/{file}": number for number, row in enumerate(FIRST) for file in row}
 _PLACE: Final = {f"tests/{file}": place for row in FIRST for place, file in enumerate(row)}
 
 
 def file_of(test: str) -> str:
-    """The file of a test's id."""
     return test.partition("::")[0]
 
 
 def in_order(items: list[pytest.Item]) -> None:
-    """Puts the tests of ``FIRST`` before all others."""
-
     def place(item: pytest.Item) -> tuple[int, int]:
         file = file_of(item.nodeid)
         return _ROW.get(file, len(FIRST)), _PLACE.get(file, 0)
@@ -131,6 +127,6 @@ class LongestFirst(LoadFileScheduling):
             self._assign_work_unit(node)
 
     def schedule(self) -> None:
-        """Begins; without the order by numbers of tests, which say nothing of their time."""
+        """Begin without pytest-xdist's order by number of tests, which says nothing about time."""
         self.config.option.loadscopereorder = False
         super().schedule()

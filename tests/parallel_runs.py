@@ -1,5 +1,3 @@
-"""A plan of a small step on two streams, to test with."""
-
 from __future__ import annotations
 
 from typing import Final

@@ -52,7 +52,6 @@ class Truth(Struct, frozen=True):
 
     @property
     def ranks(self) -> int:
-        """Number of ranks."""
         return len(self.compute)
 
     def schedule(self) -> list[list[list[tuple[int, int, int, int]]]]:

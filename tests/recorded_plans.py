@@ -35,28 +35,17 @@ class Launch(Struct, frozen=True, array_like=True):
     name: str
     """Prefix of the kernel's name; empty if no kernel."""
     blocks: int
-    """Number of blocks in the grid."""
     threads: int
-    """Threads per block."""
     registers: int
-    """Registers per thread."""
     shared_bytes: int
-    """Shared memory per block."""
 
 
 class RecordedPlan(Struct, frozen=True):
-    """A step that was planned and timed."""
-
     name: str
-    """Name of the step."""
     split: Split
-    """Role of the step."""
     gpu: str
-    """Name of the GPU."""
     multiprocessors: int
-    """Multiprocessors of the GPU."""
     compute_capability: tuple[int, int]
-    """Compute capability of the GPU."""
     plan: ParallelPlan
     """As it was collected, with what operators take and need."""
     nodes: tuple[tuple[Launch, ...], ...] | None
@@ -68,7 +57,6 @@ class RecordedPlan(Struct, frozen=True):
 
 
 def read_plan(path: Path) -> RecordedPlan:
-    """Read a recorded step."""
     return msgspec.json.decode(gzip.decompress(path.read_bytes()), type=RecordedPlan)
 
 

@@ -12,5 +12,4 @@ from tests.samples_once import SAMPLES
 
 @cache
 def compared_sample(name: str) -> Comparison:
-    """The comparison of the sample experiment of that name."""
     return compare_runs(load_experiment(SAMPLES / name))

@@ -141,7 +141,6 @@ class _Kept:
         raise LookupError
 
     def share(self, analysis: Callable[..., Any]) -> Callable[..., Any]:
-        """Return ``analysis`` with its results for kept arguments stored."""
         parameters, results = signature(analysis), dict[Hashable, Any]()
 
         @wraps(analysis)
@@ -192,7 +191,6 @@ def _read_launches_once(patched: pytest.MonkeyPatch, kept: _Kept) -> None:
 def _replace_everywhere(
     patched: pytest.MonkeyPatch, function: Callable[..., Any], shared: Callable[..., Any]
 ) -> None:
-    """Replace ``function`` in all modules that import it."""
     name = function.__name__
     for module in list(sys.modules.values()):
         if module.__name__ != __name__ and vars(module).get(name) is function:

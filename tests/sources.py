@@ -1,5 +1,3 @@
-"""The syntax of the project's own modules, read once in a process."""
-
 from __future__ import annotations
 
 import ast
@@ -16,7 +14,6 @@ PARTS: Final = ("graphviz_dash", "collectors")
 
 @cache
 def modules() -> Mapping[str, ast.Module]:
-    """The syntax of each module by its dotted name."""
     files = [file for part in PARTS for file in (ROOT / part).rglob("*.py")]
     with _uncollected():
         return {
@@ -29,7 +26,7 @@ def modules() -> Mapping[str, ast.Module]:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without the collector of garbage: among nodes that all stay it takes most of the time."""
+    """Disable garbage collection, which takes most of the time among nodes that all stay."""
     gc.disable()
     try:
         yield

@@ -1,6 +1,3 @@
-"""The quick ones of the attacks that ``make attack`` tries, and that an attack which succeeds is
-noticed."""
-
 from __future__ import annotations
 
 import http.server
@@ -25,8 +22,6 @@ def test_the_quick_attacks_fail() -> None:
 
 
 class Open(http.server.BaseHTTPRequestHandler):
-    """Answers everybody everything."""
-
     def do_GET(self) -> None:
         self.send_response(200)
         self.end_headers()

@@ -1,5 +1,3 @@
-"""Report the findings of pip-audit in ``make audit``."""
-
 from __future__ import annotations
 
 import hashlib

@@ -1,5 +1,3 @@
-"""The changelog has dated releases and short entries, and takes up fragments."""
-
 from __future__ import annotations
 
 import importlib.util

@@ -1,5 +1,3 @@
-"""Files that contributors and users of an open-source project expect, and their content."""
-
 from __future__ import annotations
 
 import json

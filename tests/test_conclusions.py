@@ -27,8 +27,6 @@ def place(name: str, folder: Path) -> str:
 
 
 class Tool:
-    """Runs commands on one case."""
-
     def __init__(self, invoke: Invoke, folder: Path) -> None:
         self.invoke = invoke
         self.folder = folder
@@ -48,7 +46,6 @@ class Tool:
         return dict(json.loads(self.invoke("show", str(run), "--json").out))
 
     def print(self, command: str, *arguments: str) -> str:
-        """The printed text as one line."""
         result = self.invoke(command, *arguments)
         return " ".join((result.out + result.err).split())
 
@@ -59,7 +56,6 @@ def tool(invoke: Invoke, tmp_path: Path) -> Tool:
 
 
 def get_value(document: dict[str, Any], metric: str) -> float | None:
-    """The value of a metric in the document of a run."""
     value = document["metrics"][metric]["value"]
     return None if value is None else float(value)
 
@@ -69,7 +65,6 @@ def get_speedup(document: dict[str, Any]) -> float:
 
 
 def list_caveats(document: dict[str, Any]) -> str:
-    """The caveats of the document of a run, as one text."""
     return json.dumps(document["caveats"])
 
 

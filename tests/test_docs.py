@@ -1,5 +1,3 @@
-"""The documentation holds: links lead somewhere, commands exist, pins are names and versions."""
-
 from __future__ import annotations
 
 import ast
@@ -122,8 +120,6 @@ def shell_lines(page: Path) -> list[str]:
 
 
 class TestExamples:
-    """Instructions of a page name existing things."""
-
     TARGETS = frozenset(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.M))
 
     def test_there_are_examples(self) -> None:

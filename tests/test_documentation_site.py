@@ -1,5 +1,3 @@
-"""Links into the documentation lead to sections, and the built site needs no other host."""
-
 from __future__ import annotations
 
 import re
@@ -38,8 +36,6 @@ needs_site = pytest.mark.skipif(
 
 
 class Page(HTMLParser):
-    """The ids of a page and the addresses that it loads."""
-
     def __init__(self, file: Path) -> None:
         super().__init__()
         self.ids: set[str] = set()

@@ -1,5 +1,3 @@
-"""Commands that the documentation shows on sample experiments run."""
-
 from __future__ import annotations
 
 import re
@@ -27,7 +25,6 @@ def console_lines(page: Path) -> list[str]:
 
 
 def runs_here(line: str) -> bool:
-    """Return True if a command needs only the samples."""
     words = shlex.split(line.partition(" > ")[0].partition(" | ")[0])
     if "--open" in words:
         return False

@@ -1,6 +1,3 @@
-"""Each read, write and allocation fails in turn: loaded content is complete or refused in one line,
-files are written completely or not at all, and the next try works."""
-
 from __future__ import annotations
 
 import gzip
@@ -198,7 +195,6 @@ def test_a_cache_that_fails_costs_time_only(
 
 
 def write_merged(folder: Path) -> Path:
-    """Write a trace of two ranks with equal ids."""
     events = relabel(make_events(), "TP00") + relabel(make_events(), "TP01")
     return write_events(events, folder / "merged.json")
 
@@ -209,7 +205,6 @@ READERS: dict[str, Callable[[Path], Callable[[], object]]] = {}
 def reader(
     prepare: Callable[[Path], Callable[[], object]],
 ) -> Callable[[Path], Callable[[], object]]:
-    """Register a reader without arguments, made by the function that prepares its input."""
     READERS[prepare.__name__] = prepare
     return prepare
 
@@ -343,7 +338,6 @@ WRITERS: dict[str, Callable[[Path], Callable[[Path], object]]] = {}
 def writer(
     prepare: Callable[[Path], Callable[[Path], object]],
 ) -> Callable[[Path], Callable[[Path], object]]:
-    """A writer into an empty folder, made by what prepares its input in another one."""
     WRITERS[prepare.__name__] = prepare
     return prepare
 
@@ -480,7 +474,6 @@ def test_each_write(tmp_path: Path, write: Callable[[Path], object]) -> None:
 
 
 def test_each_change_that_fails(tmp_path: Path, write: Callable[[Path], object]) -> None:
-    """Each write, flush, new folder, rename and synchronisation fails in turn."""
     numbers = itertools.count()
 
     def write_anew() -> Path:

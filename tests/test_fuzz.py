@@ -1,6 +1,3 @@
-"""Each reader of foreign files takes damaged ones as a value or one clear error, some hundred of
-them for about a second each; ``tests/fuzz`` tries as many as you like."""
-
 from __future__ import annotations
 
 import time

@@ -1,5 +1,3 @@
-"""Fail on a difference from a gold file, and save the output next to it."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Figures of the layout: import circles, annotated signatures and documented names."""
-
 from __future__ import annotations
 
 import ast
@@ -22,7 +20,6 @@ Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 @cache
 def imports() -> Mapping[str, frozenset[str]]:
-    """The modules of ours that each module imports, those for types only included."""
     names = modules().keys()
     imported = {}
     for module, tree in modules().items():
@@ -39,7 +36,6 @@ def imports() -> Mapping[str, frozenset[str]]:
 
 
 def functions() -> Iterator[tuple[str, Function]]:
-    """Every function with the name of its module."""
     for module, tree in modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -47,7 +43,6 @@ def functions() -> Iterator[tuple[str, Function]]:
 
 
 def documented(tree: ast.Module) -> Iterator[tuple[str, ast.ClassDef | Function]]:
-    """The public classes and functions of a module, and the public methods of such classes."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             if node.name.startswith("_"):
@@ -60,7 +55,6 @@ def documented(tree: ast.Module) -> Iterator[tuple[str, ast.ClassDef | Function]
 
 
 def test_no_circle_of_imports() -> None:
-    """Removes modules without remaining imports until none is left."""
     left = dict(imports())
     while leaves := [module for module, own in left.items() if not own & left.keys()]:
         for module in leaves:

@@ -1,5 +1,3 @@
-"""The matrix of dependencies pins what pyproject.toml allows."""
-
 from __future__ import annotations
 
 import pytest

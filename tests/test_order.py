@@ -1,5 +1,3 @@
-"""The order in which files of tests begin names files that are there, each once."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -18,8 +16,6 @@ def test_every_file_that_begins_early_is_there() -> None:
 
 
 class Process:
-    """A test process as pytest-xdist's scheduler sees it."""
-
     shutting_down = False
 
     def __init__(self, name: str) -> None:

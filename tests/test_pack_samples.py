@@ -1,5 +1,3 @@
-"""Packing makes a bundle smaller and changes nothing that is read from it."""
-
 from __future__ import annotations
 
 import shutil
@@ -29,7 +27,6 @@ def bundle(tmp_path: Path) -> Path:
 
 
 def _unpack_graphs(bundle: Path) -> None:
-    """Write the graphs as the collector does."""
     run = read_bundle(bundle)
     manifest = msgspec.json.decode((bundle / "manifest.json").read_bytes())
     for entry in manifest["files"]:
@@ -50,7 +47,6 @@ def _digest(content: bytes) -> str:
 
 
 def _compare(folder: Path) -> object:
-    """The document of the comparison."""
     experiment = load_experiment(folder)
     comparison = compare_runs(experiment)
     kernels = build_kernel_table(experiment, comparison.baseline)

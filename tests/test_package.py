@@ -1,5 +1,3 @@
-"""An installed program has its package data and samples."""
-
 from __future__ import annotations
 
 import subprocess
@@ -21,7 +19,6 @@ MOST_BYTES = 8_500_000
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The contents of the wheel."""
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],

@@ -1,5 +1,3 @@
-"""Read the memory of a process from the system."""
-
 from __future__ import annotations
 
 import subprocess

@@ -1,5 +1,3 @@
-"""No process of a test stays behind."""
-
 from __future__ import annotations
 
 import subprocess

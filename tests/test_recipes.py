@@ -1,5 +1,3 @@
-"""Each recipe of CONTRIBUTING.md, followed in a copy of the project."""
-
 from __future__ import annotations
 
 import os
@@ -103,12 +101,10 @@ SAYS: Final = {
 
 
 def recipe(title: str) -> str:
-    """The text of a recipe."""
     return PAGE.split(f"\n### {title}\n")[1].split("\n## ")[0].split("\n### ")[0]
 
 
 def follow(title: str, copy: Path) -> None:
-    """Run the blocks of a recipe in ``copy``."""
     blocks = list(BLOCK.finditer(recipe(title)))
     assert blocks
     for block in blocks:

@@ -1,5 +1,3 @@
-"""The commands of the sample experiments are those that they were recorded with."""
-
 from __future__ import annotations
 
 import sys
@@ -16,8 +14,6 @@ from record_samples import README, parse_commands  # noqa: E402
 
 
 class Recorded(msgspec.Struct):
-    """The command in a manifest."""
-
     command: list[str]
 
 

@@ -1,5 +1,3 @@
-"""The generated pages of docs/reference are up to date and complete."""
-
 from __future__ import annotations
 
 import enum

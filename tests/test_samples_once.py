@@ -1,5 +1,3 @@
-"""Share only unchanged data of the samples between tests."""
-
 from __future__ import annotations
 
 from msgspec.structs import replace

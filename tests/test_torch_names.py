@@ -1,5 +1,3 @@
-"""The check of torch's private names finds those that collectors use."""
-
 from __future__ import annotations
 
 import ast

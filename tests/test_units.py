@@ -1,5 +1,3 @@
-"""Numbers to text: units change where people change them, and digits are never rounded away."""
-
 from __future__ import annotations
 
 import pytest

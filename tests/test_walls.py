@@ -107,7 +107,6 @@ def loaded_in_turn(groups: list[list[str]], prelude: str = "") -> list[set[str]]
 
 @cache
 def loaded_in_chain(chain: tuple[str, ...]) -> dict[str, set[str]]:
-    """Return the loaded modules for each package of a chain, with all earlier ones imported."""
     groups = [modules_of(f"graphviz_dash.{package}") for package in chain]
     return dict(zip(chain, loaded_in_turn(groups), strict=True))
 

@@ -1,5 +1,3 @@
-"""The product's text has none of the phrases that a review replaced."""
-
 from __future__ import annotations
 
 from pathlib import Path

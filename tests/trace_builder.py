@@ -283,7 +283,6 @@ class TraceBuilder:
         return correlation
 
     def thread_name(self, tid: int, name: str) -> None:
-        """The metadata event that names a thread."""
         self.raw(
             {"name": "thread_name", "ph": "M", "pid": self._pid, "tid": tid, "args": {"name": name}}
         )
@@ -298,7 +297,6 @@ class TraceBuilder:
         return self._correlation
 
     def text(self) -> str:
-        """The whole trace as JSON text."""
         head = [f'  "{key}": {json.dumps(value)}' for key, value in self.fields.items()]
         tail = ['  "traceName": "/tmp/trace.json"']
         events = '  "traceEvents": [\n  ' + ",\n  ".join(self.events) + "\n  ]"

@@ -1,4 +1,4 @@
-"""The least that Streamlit serves: what its start and its first page take by themselves."""
+"""A Streamlit app without content, as a baseline."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 """The dashboard as benchmarks/timeline.py drives it: its experiment has traces of any size.
 
-What is measured is the dashboard, not the reading of traces: that is done before the server
-answers. GET /forget drops what was derived from them, so that a first view can be repeated.
+Traces are read before the server answers. GET /forget drops derived data, so that a first view can
+be repeated.
 """
 
 import os
@@ -31,8 +31,8 @@ _read = store.load_experiment
 
 
 def _large(sample: Path) -> Experiment:
-    """The experiment with its large traces; another process makes them, so that this one's memory
-    is that of a dashboard."""
+    """Load an experiment with large traces, made by another process so that memory here is that of
+    a dashboard."""
     recorded = _read(sample)
     maker = Path(__file__).parents[1] / "timeline_traces.py"
     settings = [os.environ["TIMELINE_SLICES"], os.environ["TIMELINE_TRACE"]]

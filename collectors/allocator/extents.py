@@ -1,7 +1,4 @@
-"""Interpret allocator events: live blocks at the peak and the address ranges of a capture.
-
-Does not import torch; :mod:`collectors.allocator.history` reads the events.
-"""
+"""Interpret allocator events. Needs no torch; :mod:`collectors.allocator.history` reads them."""
 
 from __future__ import annotations
 
@@ -14,14 +11,12 @@ from graphviz_dash.model.memory import DEFAULT_POOL, Extent, GraphMemory, Owner,
 
 @dataclass(frozen=True)
 class Segment:
-    """A range of memory that the allocator reserved from the device."""
+    """A range of device memory reserved by the allocator."""
 
     start: int
-    """First address."""
     end: int
     """Address after the last byte."""
     pool: tuple[int, int]
-    """Allocator id of its pool."""
     live: tuple[tuple[int, int], ...]
     """Address and size in bytes of each block in use."""
 
@@ -55,7 +50,6 @@ class Block:
     """A live allocation."""
 
     address: int
-    """Start address."""
     size: int
     """Bytes, as rounded by the allocator."""
     pool: PoolId
@@ -68,10 +62,9 @@ def find_blocks_at_peak(
     events: Sequence[Event],
     segments: SegmentIndex,
 ) -> list[Block]:
-    """Return the live blocks at the memory peak between ``before`` and ``after``.
+    """Return the live blocks at the peak between ``before`` and ``after``.
 
-    Blocks still live at the end have their final owner. Blocks freed since are transient unless
-    they were in ``before``.
+    Blocks live at the end have their final owner. Others are transient unless in ``before``.
     """
     live = {address: block.size for address, block in before.items()}
     total = maximum = sum(live.values())
@@ -106,22 +99,19 @@ class Capture:
     """Allocations of one capture in private pools."""
 
     graph: str
-    """Id of the captured graph."""
     pool: PoolId | None
-    """Pool of its allocations, or None if it allocated nothing."""
+    """None if it allocated nothing."""
     allocations: int
-    """Number of allocations."""
     peak_bytes: int
-    """Peak bytes of its live allocations."""
     retained_bytes: int
-    """Bytes still allocated at the end of the capture."""
+    """Bytes still allocated at its end."""
     extents: list[tuple[int, int]]
-    """Address ranges (start, end) allocated during the capture, merged."""
+    """Merged address ranges (start, end)."""
     instantiate_device_bytes: int | None = None
     """Growth of device memory during instantiation, or None."""
 
     def to_graph_memory(self, private: Sequence[Segment]) -> GraphMemory:
-        """Convert to a ``GraphMemory`` with extents relative to the segments in ``private``."""
+        """Convert to a ``GraphMemory`` with extents relative to segments in ``private``."""
         return GraphMemory(
             graph=self.graph,
             pool=self.pool,
@@ -164,7 +154,7 @@ def summarize_capture(graph_id: str, events: Sequence[Event], segments: SegmentI
 
 
 def merge_extents(extents: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Merge half-open intervals into the fewest that cover the same addresses, in order."""
+    """Merge half-open intervals into the fewest with the same addresses, in order."""
     result: list[tuple[int, int]] = []
     for begin, end in sorted(extents):
         if result and begin <= result[-1][1]:

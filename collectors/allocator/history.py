@@ -1,7 +1,4 @@
-"""Read segments, blocks and history of the caching allocator.
-
-Uses torch's memory recorder (``torch.cuda.memory._record_memory_history``) without stacks.
-"""
+"""Read the caching allocator through torch's memory recorder, without stacks."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ _GRAIN: Final = 512
 
 
 def read_segments() -> list[Segment]:
-    """Read all segments of the current device, by address."""
+    """Read the current device's segments, by address."""
     device = torch.cuda.current_device()
     return sorted(
         (
@@ -70,7 +67,7 @@ def end_recording() -> list[Event]:
 
 @contextmanager
 def record_history() -> Iterator[History]:
-    """Record the history of the block; events are available after it ends."""
+    """Record the history of the block."""
     history = History()
     start_recording()
     try:

@@ -1,4 +1,4 @@
-"""Find the owners of live allocations among the objects that Python's collector tracks."""
+"""Find the owners of live allocations among Python's tracked objects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphviz_dash.model.memory import Owner
 
 
 class TrackedObjects(NamedTuple):
-    """Objects of torch that the collector tracks."""
+    """Torch objects that the collector tracks."""
 
     tensors: list[torch.Tensor]
     optimizers: list[torch.optim.Optimizer]
@@ -21,8 +21,8 @@ class TrackedObjects(NamedTuple):
 
 
 def list_tracked_objects(*, collect: bool = True) -> TrackedObjects:
-    """List the objects of torch. ``collect``: run the garbage collector first, so that none is
-    unreachable."""
+    """List the torch objects. ``collect``: run the garbage collector first to free unreachable
+    ones."""
     if collect:
         gc.collect()
     objects = TrackedObjects([], [], [])
@@ -39,8 +39,7 @@ def list_tracked_objects(*, collect: bool = True) -> TrackedObjects:
 
 
 def _list_objects() -> list[Any]:
-    """List the objects that the collector tracks, frozen ones included: engines freeze their model
-    before captures."""
+    """List tracked objects, frozen ones included: engines freeze their model before captures."""
     if not gc.get_freeze_count():
         return gc.get_objects()
     gc.unfreeze()
@@ -59,7 +58,7 @@ def _find_list(kind: type, objects: TrackedObjects) -> list[Any] | None:
 
 
 def find_owners(objects: TrackedObjects) -> dict[int, Owner]:
-    """Return the owner of the allocation at each address: the first match in the order of Owner.
+    """Return the owner at each address, the first match in the order of Owner.
 
     Excludes allocations without a Python tensor, such as library workspaces.
     """
@@ -67,7 +66,7 @@ def find_owners(objects: TrackedObjects) -> dict[int, Owner]:
 
 
 def find_owned_tensors(objects: TrackedObjects) -> dict[int, tuple[Owner, torch.Tensor]]:
-    """Return the owner of the allocation at each address, and its largest tensor."""
+    """Return owner and largest tensor of the allocation at each address."""
     entries: dict[int, tuple[Owner, torch.Tensor]] = {}
     for owner, tensor in _iter_owned_tensors(objects):
         address = tensor.untyped_storage().data_ptr()

@@ -1,4 +1,4 @@
-"""Memory use from the statistics of torch's allocator."""
+"""Memory use from torch's allocator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from graphviz_dash.model.run import MemoryUse, PoolUse
 
 
 def read_memory_use() -> MemoryUse:
-    """Read the caching allocator's statistics of this process, with private pools separate."""
+    """Read this process's allocator statistics, with private pools separate."""
     pools: dict[tuple[int, int], list[int]] = {}
     for segment in torch.cuda.memory_snapshot():
         pool = tuple(segment.get("segment_pool_id", (0, 0)))

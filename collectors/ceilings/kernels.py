@@ -11,11 +11,10 @@ from cuda.bindings import driver, nvrtc
 from collectors.driver.calls import call
 
 PREFIX: Final = "gvd_ceiling_"
-"""Start of the names of all kernels."""
 
 THREADS: Final = 256
 BYTES_PER_THREAD: Final = 64
-"""Bytes that a thread of a memory kernel reads, or writes."""
+"""Bytes read or written per thread of a memory kernel."""
 
 FMA_STEPS: Final = 4096
 FMA_CHAINS: Final = 8

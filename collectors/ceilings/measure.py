@@ -1,6 +1,6 @@
 """Process that measures: ``python -m collectors.ceilings.measure OUT.json``.
 
-Times come from CUPTI, as do the node times that they are compared with.
+Times come from CUPTI, like the node times compared with them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _REPEATS: Final = 7
 _EMPTY_LAUNCHES: Final = 50
 _WARM_UP: Final = 3
 _REST_S: Final = 0.02
-"""Idle time before each matrix product, so that its clock is that of a short kernel in a step."""
+"""Idle time before each matrix product, for the clock of a short kernel in a step."""
 
 CACHED_SIZES: Final = (16 * _KIB, 64 * _KIB, 256 * _KIB, 1 * _MIB, 2 * _MIB, 4 * _MIB, 8 * _MIB)
 """Bytes per side of kernels whose data stays in L2."""
@@ -61,14 +61,13 @@ _ARENA_BYTES: Final = 1 << 30
 
 
 class _Arena:
-    """Device memory whose parts are used in turn, so that none is in L2 when it is used again."""
+    """Device memory used in turn, so that reused parts have left L2."""
 
     def __init__(self, size: int) -> None:
         self._memory = torch.zeros(size, dtype=torch.uint8, device="cuda")
         self._size, self._next = size, 0
 
     def take(self, size: int) -> int:
-        """Return the address of ``size`` bytes."""
         if self._next + size > self._size:
             self._next = 0
         address = self._memory.data_ptr() + self._next
@@ -149,7 +148,7 @@ def _measure_own_kernels(
 def _plan_memory(
     kernels: CeilingKernels, arena: _Arena, scratch: int, size: int, *, l2_hit: bool
 ) -> list[tuple[tuple[Any, ...], Callable[[], object]]]:
-    """Plan the launches for one size; cached ones use the same memory again."""
+    """Plan the launches for one size; cached ones reuse the memory."""
     source, target = arena.take(size), arena.take(size)
 
     def choose(address: int) -> int:
@@ -183,7 +182,6 @@ def _measure_matrix_products() -> tuple[ArithmeticTime, ...]:
 
 
 def _prepare_product(pipe: Pipe, size: int) -> Callable[[], object]:
-    """Prepare a product of two square matrices of normally distributed values."""
     dtype = {
         Pipe.FP64: torch.float64,
         Pipe.FP32: torch.float32,
@@ -212,7 +210,7 @@ def _prepare_product(pipe: Pipe, size: int) -> Callable[[], object]:
 def _trace(
     launches: list[Callable[[], object]], selects: Callable[[str], bool], rest_s: float = 0.0
 ) -> list[int]:
-    """Return the duration of each launch in ns; a launch of several kernels counts them together.
+    """Return the duration of each launch in ns, summed over its kernels.
 
     Raises:
         GraphvizDashError: The number of kernels is not a multiple of the number of launches.

@@ -1,4 +1,4 @@
-"""Measure the limits of a GPU once for each version of driver and torch, and keep the result."""
+"""Measure the limits of a GPU once per version of driver and torch."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _CACHE_VARIABLE: Final = "GRAPHVIZ_DASH_CACHE"
 
 
 def load_or_measure(environment: Environment) -> Ceilings:
-    """Return the limits of the described GPU: kept ones, or measured now.
+    """Return kept limits of the described GPU, or measure them.
 
     Raises:
-        GraphvizDashError: Measuring failed; the message gives the cause.
+        GraphvizDashError: Measuring failed.
     """
     ceilings = load(environment)
     if ceilings is not None:
@@ -40,7 +40,7 @@ def load_or_measure(environment: Environment) -> Ceilings:
 
 
 def load(environment: Environment) -> Ceilings | None:
-    """Return the kept limits of the described GPU; None if there are none."""
+    """Return the kept limits of the described GPU, or None."""
     folder = _get_folder()
     if folder is None or environment.gpu is None:
         return None
@@ -80,7 +80,7 @@ def measure_in_process() -> Ceilings:
     """Measure in a separate process, so that this one holds no CUDA context.
 
     Raises:
-        GraphvizDashError: Measuring failed; the message gives the cause.
+        GraphvizDashError: Measuring failed.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "ceilings.json"

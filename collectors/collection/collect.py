@@ -1,7 +1,7 @@
 """Run the passes of every mode in separate processes and write run bundles.
 
-Clean passes run first, before any profiler is attached. Their processes are interleaved across
-modes so that changes of the machine affect all.
+Clean passes run first, before any profiler, interleaved so that changes of the machine affect all
+modes.
 """
 
 from __future__ import annotations
@@ -115,38 +115,27 @@ def _remove_leftovers(output: Path, report: Report) -> None:
 def _split_kept(
     request: Collection, runs: list[CollectedRun]
 ) -> tuple[tuple[Path, ...], ExecutionMode | None]:
-    """Return the written bundles and the interrupted mode."""
     lost = request.modes[len(runs)] if len(runs) < len(request.modes) else None
     return tuple(run.path for run in runs), lost
 
 
 @dataclass
 class _CollectionRun:
-    """A collection in progress."""
-
     request: Collection
     factory: str
-    """``module:function`` of the workload's factory."""
     environment: Environment
-    """Machine description for the manifests."""
     scratch: Path
-    """Temporary folder with one subfolder per pass."""
     runner: PassRunner
     report: Report
-    """Receives progress events."""
     timed: dict[ExecutionMode, list[Path]] = field(default_factory=dict)
-    """Folders of each mode's successful clean processes."""
     clean_failures: dict[ExecutionMode, Failure] = field(default_factory=dict)
     """First failure of a mode's clean or plan pass, which ends its clean pass."""
     started: int = 0
     """Passes started or skipped, counting each clean process."""
     ceilings: Ceilings | None = None
-    """Limits of the GPU, None if unknown."""
     no_ceilings: str = "--no-limits was given"
-    """Reason for unknown limits."""
 
     def plan_modes(self) -> None:
-        """Run the plan pass of each planned mode; its other passes follow that plan."""
         for mode in self.request.modes:
             if mode.is_planned:
                 failure = self._run_pass(mode, Pass.PLAN, self._pass_folder(mode, Pass.PLAN))
@@ -154,7 +143,7 @@ class _CollectionRun:
                     self.clean_failures[mode] = failure
 
     def time_modes(self) -> None:
-        """Run the clean passes: the first process of each mode, then the second, and so on."""
+        """Run the clean passes, interleaved across the modes."""
         for turn in range(self.request.processes):
             for mode in self.request.modes:
                 if mode in self.clean_failures:
@@ -170,9 +159,9 @@ class _CollectionRun:
             join_processes(folders)
 
     def find_ceilings(self) -> None:
-        """Load the limits of the GPU, or measure them now, after all clean passes.
+        """Load or measure the limits of the GPU, after all clean passes.
 
-        Ranks only load them: the other ranks use the GPUs meanwhile.
+        Ranks only load them, as others use the GPUs meanwhile.
         """
         if not self.request.measures_limits:
             return
@@ -189,7 +178,6 @@ class _CollectionRun:
             self.report(CeilingsFailed(str(error)))
 
     def collect(self, mode: ExecutionMode) -> CollectedRun:
-        """Run the other passes of one mode and write its bundle."""
         folders, failures, skipped = self._run_passes(mode)
         doctor: DoctorReport | None = None
         can_examine = mode.captures_entire_step and not (mode.is_compiled or mode.is_planned)
@@ -217,7 +205,6 @@ class _CollectionRun:
     def _run_passes(
         self, mode: ExecutionMode
     ) -> tuple[dict[Pass, Path], tuple[Failure, ...], tuple[Pass, ...]]:
-        """Return the folders of successful passes, the failures and the skipped passes."""
         passes = tuple(
             kind for kind in self.request.get_passes(mode) if kind not in (Pass.PLAN, Pass.CLEAN)
         )
@@ -246,7 +233,6 @@ class _CollectionRun:
     def _run_pass(
         self, mode: ExecutionMode, kind: Pass, folder: Path, turn: int = 0
     ) -> Failure | None:
-        """Run and report a pass or one process of a clean pass."""
         numbered = self._number_pass(mode, kind, turn)
         folder.mkdir()
         self.report(PassStarted(numbered))

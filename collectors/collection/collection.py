@@ -9,7 +9,6 @@ from typing import Final
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass
 
 SUPPORTED: Final = tuple(mode for mode in ExecutionMode if not mode.is_recorded)
-"""Modes in which a workload can be collected."""
 
 
 @dataclass(frozen=True)
@@ -26,25 +25,22 @@ class Collection:
     """Timed iterations per clean series, across all processes."""
     traced_iterations: int
     warmup: int
-    """Iterations before measurement and capture."""
     seed: int
     """torch's seed, set before the workload is built."""
     command: tuple[str, ...]
-    """Command line typed by the user, for the manifest."""
+    """Command line for the manifest."""
     timeout_s: int | None = None
-    """Time limit of a pass in s, or None for no limit."""
+    """Time limit of a pass, or None."""
     settings: tuple[str, ...] = ()
     """Workload parameters as ``name=value``."""
     name: str | None = None
     """Name of a single run, or None to use its mode."""
     node_ids: bool = False
-    """Run the node-id pass."""
     observers: bool = False
-    """Run the observers pass."""
     processes: int = 1
     """Processes of each mode's clean pass, interleaved with other modes."""
     measures_limits: bool = True
-    """Measure the limits of the GPU, unless they are kept from an earlier recording."""
+    """Measure the limits of the GPU unless an earlier recording kept them."""
 
     def get_passes(self, mode: ExecutionMode) -> tuple[Pass, ...]:
         """Return the passes of a mode in order."""

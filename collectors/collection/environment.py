@@ -63,7 +63,7 @@ def read_environment(*, start_processes: bool = True) -> Environment:
 
 
 def _is_mps_enabled() -> bool | None:
-    """Check if the Multi-Process Service is in use; None if the bindings cannot query it."""
+    """Check for the Multi-Process Service; None if the bindings cannot query it."""
     attribute = getattr(driver.CUdevice_attribute, "CU_DEVICE_ATTRIBUTE_MPS_ENABLED", None)
     if attribute is None:
         return None

@@ -15,7 +15,6 @@ _OURS = str(Path(__file__).parents[1])
 _WORKLOADS = str(Path(__file__).parents[1] / "workloads")
 
 _MAX_COMMENT_DISTANCE: Final = 60
-"""Maximum lines between a call in Inductor's code and its comment."""
 
 
 def describe_failure(error: BaseException, during: Pass) -> Failure:
@@ -48,7 +47,6 @@ def _format_traceback(error: BaseException) -> str:
 
 
 def _find_source_nodes(error: BaseException) -> str:
-    """Return Inductor's comment on the source nodes of the failed call."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if GENERATED.search(frame.filename) and frame.lineno is not None:
             for number in range(frame.lineno - 1, max(0, frame.lineno - _MAX_COMMENT_DISTANCE), -1):
@@ -61,7 +59,6 @@ def _find_source_nodes(error: BaseException) -> str:
 
 
 def _find_location(error: BaseException) -> str | None:
-    """Return ``file:line`` of the innermost workload frame."""
     packages = ("/torch/", "/site-packages/", "/dist-packages/", "<frozen")
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         is_project_file = frame.filename.startswith(_OURS) and not frame.filename.startswith(

@@ -19,7 +19,6 @@ from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 from graphviz_dash.model.run import Environment
 
 WORKER = (*PYTHON, "-m", "collectors.passes.worker")
-"""Command of a pass process, without arguments."""
 
 
 def run_pass_worker(
@@ -28,8 +27,7 @@ def run_pass_worker(
     context: RankContext | None = None,
     limit: WorkerLimit | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a worker to its end as the rank of ``context``, within ``limit``; forks ``server`` if
-    possible."""
+    """Run a worker to its end within ``limit``; forks ``server`` if possible."""
     limit = limit or WorkerLimit(None)
     forked = server.run(arguments, limit) if server is not None else None
     if forked is not None:
@@ -41,7 +39,7 @@ def run_pass_worker(
 def start_fork_server(
     context: RankContext | None, scratch: Path, factory: str, seed: int
 ) -> Iterator[ForkServer]:
-    """Start the fork server of a collection's passes; ``scratch`` is its folder.
+    """Start the fork server of a collection's passes.
 
     It imports the module of ``factory``, unless modules may ask for the process group of ranks.
     """
@@ -54,7 +52,7 @@ def start_fork_server(
 
 
 def build_worker_environment(context: RankContext | None) -> Mapping[str, str]:
-    """Return the caller's environment variables without those that distort timings."""
+    """Return the environment variables without those that distort timings."""
     # A profiler attached through the environment would distort the clean pass.
     inherited = {key: value for key, value in os.environ.items() if key != "KINETO_USE_DAEMON"}
     settings = {} if context is None else get_worker_settings(inherited)
@@ -67,7 +65,7 @@ def read_machine_environment(
     """Describe the machine in a separate process, so that this one holds no CUDA context.
 
     Raises:
-        GraphvizDashError: Reading failed; the message gives the cause.
+        GraphvizDashError: Reading failed.
     """
     file = scratch / "environment.json"
     rank = () if context is None else (str(context.local_rank),)
@@ -89,6 +87,6 @@ def describe_exit(code: int) -> str:
 
 
 def find_last_line(text: str) -> str:
-    """Return the last non-empty line of ``text``, or an empty string."""
+    """Return the last non-empty line, or an empty string."""
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""

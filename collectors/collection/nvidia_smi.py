@@ -6,7 +6,7 @@ import subprocess
 
 
 def read_driver_version() -> str | None:
-    """Return the version of the loaded driver, or None if nvidia-smi is missing or fails."""
+    """Return the loaded driver's version, or None if nvidia-smi is missing or fails."""
     try:
         result = subprocess.run(
             ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],

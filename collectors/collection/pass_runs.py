@@ -33,13 +33,12 @@ from graphviz_dash.model.observers import ObservedSeries, Observer, ObserverPass
 from graphviz_dash.model.run import PROCESS_DIED, Absent, ExecutionMode, Failure, Pass
 
 _RANKS_TIMEOUT_S: Final = 900
-"""Default time limit in s of a pass with several ranks."""
+"""Default time limit of a pass with several ranks."""
 
 _TAIL: Final = 2_000
 """Characters of a crashed pass's stderr stored in the bundle."""
 
 _CRASH: Final = "Fatal Python error: "
-"""Start of Python's crash report."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,6 @@ class PassRunner:
     peers: Peers | None
     """Parents of the other ranks, or None for a single process."""
     report: Report
-    """Receives progress events."""
     server: ForkServer
 
     def run(
@@ -83,7 +81,6 @@ class PassRunner:
         turn: int = 0,
         plan: Path | None = None,
     ) -> Failure | None:
-        """Return the failure of the pass on any rank."""
         request_settings, peers = self.request, self.peers
         name = f"{mode.value}-{kind.value}-{turn}"
         timeout_s = request_settings.timeout_s or (_RANKS_TIMEOUT_S if peers else None)
@@ -119,10 +116,7 @@ class PassRunner:
     def _run_observers(
         self, mode: ExecutionMode, folder: Path, plan: Path | None
     ) -> Failure | None:
-        """Time the step under each observer in separate processes.
-
-        Returns the failure of the process without an observer.
-        """
+        """Time the step under each observer; return the failure of the process without one."""
         observed: list[ObservedSeries] = []
         observers, missing = plan_observers(mode)
         absent = list(missing)

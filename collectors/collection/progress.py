@@ -23,11 +23,10 @@ class NumberedPass:
     number: int
     """Number across all modes, from 1."""
     total: int
-    """Total number of passes."""
     mode: ExecutionMode
     kind: Pass
     turn: tuple[int, int] | None = None
-    """Process number from 1 and process count, for a clean pass in several processes."""
+    """Process number from 1 and process count, if several."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class MachineRead:
 
 @dataclass(frozen=True)
 class LeftoverRemoved:
-    """The leftover of a killed collector was removed from the output folder."""
+    """A killed collector's leftover was removed from the output folder."""
 
     leftover: AbandonedFolder
 
@@ -78,7 +77,7 @@ class ObserverFailed:
 
 @dataclass(frozen=True)
 class CeilingsFailed:
-    """The limits of the GPU could not be measured; the runs lack them."""
+    """The limits of the GPU could not be measured."""
 
     reason: str
 
@@ -95,9 +94,7 @@ class Interrupted:
     """The collection was interrupted."""
 
     output: Path
-    """Folder of the experiment."""
     kept: tuple[Path, ...]
-    """Written bundles."""
     lost: ExecutionMode | None
     """Mode without a bundle, or None."""
 
@@ -118,7 +115,7 @@ Report: TypeAlias = Callable[[Event], None]
 
 
 def is_failure(event: Event) -> bool:
-    """Check for a failure, which every rank reports, not only the first."""
+    """Check for a failure, which every rank reports."""
     return isinstance(event, PassFailed | ObserverFailed)
 
 

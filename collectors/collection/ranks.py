@@ -1,11 +1,10 @@
 """Coordinate several processes of one collection.
 
-Each rank has a parent, started by torchrun, that starts its own worker per pass. Parents report in
-a key-value store how every pass ended. When a rank fails, the workers of the others are killed
-after a grace period.
+Each rank has a parent, started by torchrun, that starts a worker per pass and reports its end in a
+key-value store. When a rank fails, the other workers are killed after a grace period.
 
-A process is one of several ranks if torchrun's variables are set (RANK, LOCAL_RANK, WORLD_SIZE,
-MASTER_ADDR, MASTER_PORT).
+A process is a rank if torchrun's variables are set (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR,
+MASTER_PORT).
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from graphviz_dash.model.run import Failure, Pass, RankGroup
 
 _REQUIRED_VARIABLES: Final = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 _STORE_GRACE_S: Final = 1.0
-"""Time in s that rank 0 keeps its store at the end."""
+"""Time that rank 0 keeps its store at the end."""
 
 _SETTLE_S: Final = 120.0
-"""Maximum time in s between ranks at the end of a pass."""
+"""Maximum time between ranks at the end of a pass."""
 
 _POLL_S: Final = 0.1
 _FIRST_READY_KEY: Final = "rank 0 is ready"
@@ -68,15 +67,12 @@ class RankContext:
     rank: int
     """Global rank, from 0."""
     world_size: int
-    """Number of ranks."""
     local_rank: int
     """Rank on this machine, from 0."""
     local_world_size: int
-    """Number of ranks on this machine."""
     address: str
     """Host of the ranks' store."""
     port: int
-    """Port of the ranks' store."""
     is_store_hosted: bool
     """torchrun hosts the store; otherwise rank 0 does."""
     attempt: int
@@ -176,7 +172,7 @@ class Peers:
         self._sleep = sleep
 
     def build_group_request(self, pass_name: str, timeout_s: int) -> GroupRequest:
-        """Return the rendezvous of this rank's worker in pass ``what``."""
+        """Return the rendezvous of this rank's worker in a pass."""
         context = self.context
         return GroupRequest(
             rank=context.rank,
@@ -215,10 +211,7 @@ class Peers:
     def exchange_outcome(
         self, pass_name: str, failure: Failure | None, during: Pass
     ) -> Failure | None:
-        """Report this rank's outcome, wait for the others, and return the failure of the pass.
-
-        A failure on one rank fails the pass on all.
-        """
+        """Report this rank's outcome and return the failure of the pass on any rank."""
         self._store.set(self._build_key(pass_name, self.context.rank), _encode_outcome(failure))
         others = [rank for rank in range(self.context.world_size) if rank != self.context.rank]
         silent = self._wait_for_reports(pass_name, others)
@@ -252,7 +245,7 @@ class Peers:
         return waiting
 
     def find_failure(self, pass_name: str) -> str | None:
-        """Return the cause of another rank's failure in pass ``what``, or None so far."""
+        """Return the cause of another rank's failure in a pass, or None so far."""
         for rank in range(self.context.world_size):
             if (
                 rank != self.context.rank
@@ -262,7 +255,6 @@ class Peers:
         return None
 
     def _read_cause(self, pass_name: str, rank: int) -> str | None:
-        """Return the cause of the failure on ``rank``, or None."""
         key = self._build_key(pass_name, rank)
         if not self._store.check([key]):
             return None
@@ -310,8 +302,6 @@ def join_ranks(context: RankContext | None) -> Iterator[Peers | None]:
 
 
 class _Store:
-    """A store shared by all ranks, hosted by torchrun or by rank 0."""
-
     def __init__(self, context: RankContext) -> None:
         try:
             import torch.distributed as dist
@@ -354,8 +344,5 @@ class _Store:
 
 
 def read_own_rank() -> RankContext | None:
-    """Read this process's rank from its environment.
-
-    Raises InputError like :func:`read_rank_context`.
-    """
+    """Read this process's rank; raises InputError like :func:`read_rank_context`."""
     return read_rank_context(os.environ)

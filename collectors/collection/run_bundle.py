@@ -1,4 +1,4 @@
-"""Write the bundle of a collected run: its manifest and the parts left by its passes."""
+"""Write the bundle of a collected run from the results of its passes."""
 
 from __future__ import annotations
 
@@ -59,11 +59,7 @@ def list_absent_facts(
 ) -> tuple[Absent, ...]:
     """List the missing facts of a run with their reasons.
 
-    Args:
-        mode: Mode of the run.
-        folders: Result folder of each successful pass.
-        failures: Failures of the other passes.
-        skipped: Passes skipped because a required pass failed.
+    ``skipped`` passes lack a required pass.
     """
     lost = [failure.stage for failure in failures if failure.stage not in folders]
     absent = [Absent(kind.fact, "the pass failed, see failures") for kind in lost]
@@ -86,7 +82,7 @@ def build_manifest(
     failures: tuple[Failure, ...],
     absent: tuple[Absent, ...],
 ) -> Manifest:
-    """Build the manifest of a run, without files; ``first_folder`` is that of its first pass."""
+    """Build the manifest of a run, without files."""
     facts = _read_workload_facts(first_folder)
     return Manifest(
         format=FORMAT_NAME,

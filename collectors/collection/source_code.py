@@ -1,7 +1,7 @@
-"""Read the code of the source lines that a capture's trace names.
+"""Read the code of the source lines in a capture's trace.
 
-Runs after the program, when its bundle is written. A file that is missing, ambiguous or newer than
-the trace has no code, with the reason.
+Runs after the program. A file that is missing, ambiguous or newer than the trace has a reason
+instead of code.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _MAX_FILE_BYTES: Final = 8 << 20
 
 
 def read_source_code(trace: Path, folders: Sequence[Path] = ()) -> SourceCode | None:
-    """Read the code of the lines named in ``trace``, a Kineto trace, compressed or not.
+    """Read the code of the lines named in a Kineto ``trace``, compressed or not.
 
-    Relative files are searched in the working folder, ``folders`` and ``sys.path``. Returns None
-    if the trace names no line, or is unreadable.
+    Searches relative files in the working folder, ``folders`` and ``sys.path``. Returns None if the
+    trace names no line, or is unreadable.
     """
     try:
         trace_time = trace.stat().st_mtime
@@ -78,7 +78,6 @@ def _find_working_folder() -> list[Path]:
 
 
 def _list_lines(trace: Path) -> dict[str, list[int]]:
-    """List the line numbers of each file that the names of a trace contain."""
     numbers: defaultdict[str, set[int]] = defaultdict(set)
     for name in _list_names(trace):
         if name.startswith(SOURCE):
@@ -116,7 +115,6 @@ def _iter_chunks(content: gzip.GzipFile | IO[bytes]) -> Iterator[bytes]:
 
 
 def _read_file(file: str, roots: Sequence[Path], trace_time: float) -> list[str] | Missing:
-    """Return the lines of ``file``, or the reason why there are none."""
     contents: list[list[str]] = []
     reason = "the file was not found"
     for path in dict.fromkeys(root / file for root in roots):

@@ -1,4 +1,4 @@
-"""Record the activity of torch.compile in this process."""
+"""Record the activity of torch.compile."""
 
 from __future__ import annotations
 
@@ -77,7 +77,6 @@ class CompileRecorder:
         self._trees_missing: str | None = None
         self._recordings_read = 0
         self.is_finished = False
-        """Recording has ended; the result is final."""
 
     def start(self) -> None:
         """Start listening."""
@@ -113,7 +112,7 @@ class CompileRecorder:
             self._trees = trees or self._trees
 
     def get_result(self) -> Compilation | None:
-        """Return the recorded compilation, or None if nothing was compiled."""
+        """Return the compilation, or None if nothing was compiled."""
         log, cudagraphs = self._log, self._cudagraphs
         if not (log.records or cudagraphs.skips or cudagraphs.partitionings or self._trees):
             return None
@@ -181,7 +180,6 @@ def _read_interned_names() -> dict[int, str]:
 
 
 def _explain_missing_log(fact: CompilationFact) -> str | None:
-    """Explain why this torch does not log a fact, or return None."""
     since = _LOGGED_SINCE.get(fact)
     version = re.match(r"(\d+)\.(\d+)", _get_torch_version() or "")
     if since is None or version is None:
@@ -198,7 +196,6 @@ def _get_torch_version() -> str | None:
 
 
 def _read_counters() -> dict[str, int]:
-    """Read the graph-related counters of Dynamo and Inductor."""
     counters: Mapping[str, Mapping[str, Any]] = getattr(sys.modules.get(_COUNTERS), "counters", {})
     return {
         f"{group}.{name}": int(value)

@@ -1,7 +1,7 @@
 """Find the callers of the function being compiled.
 
 torch's ``dynamo_start`` record skips too many frames: the innermost user frame up to torch 2.8, the
-two innermost from 2.9 to 2.13. This module walks the stack instead.
+two innermost from 2.9 to 2.13.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Listen to torch.compile without changing the program's own logging.
 
-An additional handler enables torch's structured trace. The loggers of ``cudagraphs`` are set to log
-everything, and a filter on each passes on only messages that would have been logged anyway.
+An additional handler enables torch's structured trace. Loggers of ``cudagraphs`` log everything,
+with a filter that passes on only messages that would have been logged anyway.
 """
 
 from __future__ import annotations

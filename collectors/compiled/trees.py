@@ -1,4 +1,4 @@
-"""Read torch's CUDA graph trees: recorded functions and the tree of their graphs.
+"""Read torch's CUDA graph trees.
 
 The trees are private; attributes are those of torch 2.6 to 2.13. A missing attribute loses one
 fact.
@@ -26,7 +26,6 @@ from graphviz_dash.model.compilation import (
 )
 
 TREES: Final = "torch._inductor.cudagraph_trees"
-"""Module that holds the trees."""
 
 TREE_ATTRIBUTES: Final = {
     "torch._inductor.cudagraph_trees.TreeManagerContainer": ("tree_manager",),
@@ -58,20 +57,17 @@ class Trees:
     """Contents of this process's trees."""
 
     functions: tuple[TreeFunction, ...]
-    """Recorded functions."""
     nodes: tuple[TreeNode, ...]
     """Their graphs, parents before children."""
     slow: tuple[str | None, ...]
     """Compilations (None if unknown) whose outputs still wait for their backward."""
     skips: tuple[GraphSkip, ...]
-    """Functions that the trees refuse to record."""
 
 
 def read_trees(graph_id: Callable[[object], str | None]) -> Trees | None:
     """Read the trees of all devices, or return None if there are none.
 
-    Args:
-        graph_id: Maps a ``torch.cuda.CUDAGraph`` to its bundle id.
+    ``graph_id`` maps a ``torch.cuda.CUDAGraph`` to its bundle id.
 
     Raises:
         AttributeError: This torch version stores the trees differently.
@@ -190,7 +186,6 @@ def _read_node(node: Any, parent: int | None, graph_id: Callable[[object], str |
 
 
 def _find_user_line(holder: Any) -> UserLine | None:
-    """Return the innermost user line of an input or of its first use."""
     texts = (holder.stack_trace, getattr(holder, "mutating_use_stack_trace", None))
     for text in (*texts, *(user.stack_trace for user in holder.users)):
         if text:

@@ -1,4 +1,4 @@
-"""Record torch.compile during a step and store the result even if the step fails."""
+"""Record torch.compile during a step."""
 
 from __future__ import annotations
 

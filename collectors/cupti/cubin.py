@@ -15,7 +15,7 @@ from msgspec import Struct
 
 _MAGIC: Final = b"\x7fELF\x02\x01"
 _MACHINE: Final = 190
-"""Machine of an ELF file with code for a GPU."""
+"""ELF machine of GPU code."""
 _CODE: Final = ".text."
 _NO_CONTENT: Final = 8
 _HEADER: Final = struct.Struct("<IIQQQQIIQQ")
@@ -30,13 +30,13 @@ class LaunchControl(Struct, frozen=True):
     """Instructions of programmatic launch in a kernel."""
 
     waits: bool
-    """True if the kernel waits for the kernels before it (``griddepcontrol.wait``)."""
+    """It waits for the kernels before it (``griddepcontrol.wait``)."""
     triggers: bool
-    """True if the kernel releases the next ones early (``griddepcontrol.launch_dependents``)."""
+    """It releases the next kernels early (``griddepcontrol.launch_dependents``)."""
 
 
 def find_launch_control(cubin: bytes) -> dict[str, LaunchControl]:
-    """Return the instructions of programmatic launch by mangled name; empty if not readable."""
+    """Return the launch instructions by mangled name; empty if not readable."""
     try:
         return {name: _inspect(code) for name, code in _list_functions(cubin)}
     except (struct.error, ValueError, IndexError):

@@ -41,10 +41,10 @@ _CALLBACK: Final = ctypes.CFUNCTYPE(
 
 @contextmanager
 def watch_modules() -> Iterator[Mapping[str, LaunchControl | None]]:
-    """Collect the launch control of the kernels in all modules that are loaded meanwhile.
+    """Collect the launch control of kernels in all modules loaded meanwhile, by mangled name.
 
-    The mapping by mangled name stays empty without CUPTI, or if a profiler uses it. Kernels of
-    different modules that share a name and differ are None.
+    Empty without CUPTI, or if a profiler uses it. Kernels of different modules that share a name
+    and differ are None.
     """
     kernels: dict[str, LaunchControl | None] = {}
 
@@ -74,7 +74,7 @@ def watch_modules() -> Iterator[Mapping[str, LaunchControl | None]]:
 
 
 def _load_library() -> ctypes.CDLL | None:
-    """Load the CUPTI that torch loaded, or another one. None if there is none."""
+    """Load the CUPTI that torch loaded, or another one, or return None."""
     for name in _LIBRARIES:
         try:
             return ctypes.CDLL(name)

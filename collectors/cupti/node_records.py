@@ -22,12 +22,10 @@ class Record(NamedTuple):
     correlation: int
     """Id shared by all work of one launch."""
     device: int
-    """Device ordinal."""
     stream: int
     start: int
-    """ns on CUPTI's clock."""
+    """ns on CUPTI's clock, like the end."""
     end: int
-    """ns on CUPTI's clock."""
 
 
 def build_node_id_pass(
@@ -39,12 +37,8 @@ def build_node_id_pass(
 ) -> NodeIdPass:
     """Build the pass as stored in a bundle.
 
-    Args:
-        source: Tool that produced the records.
-        graphs: Ids of the graphs in this process.
-        records: Records in any order, including those before the first step.
-        begins: Start of each step; steps end synchronized.
-        dropped: Number of lost records.
+    ``records`` may be in any order and include those before the first step. Steps end synchronized.
+    ``dropped`` is the number of lost records.
     """
     inside = sorted((record for record in records if record.start >= step_starts[0]), key=_sort_key)
     in_graphs = [record for record in inside if record.graph]

@@ -31,7 +31,7 @@ def examine_workload(
     scratch: Path,
     settings: tuple[str, ...] = (),
 ) -> DoctorReport | Failure:
-    """Examine a workload's step in a separate process.
+    """Examine a workload's step.
 
     Returns the step's failure if it fails without a capture.
 

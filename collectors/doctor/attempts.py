@@ -39,17 +39,12 @@ class CaptureOutcome:
     """Result of capturing one step repeatedly."""
 
     attempts: int = 0
-    """Number of captures started."""
     findings: list[FindingDraft] = field(default_factory=list)
-    """Illegal calls in the order of discovery."""
     graph: Any = None
-    """torch.cuda.CUDAGraph of the successful capture, or None."""
     result: Any = None
-    """Return value of the step in that capture."""
     watch: StepWatch | None = None
     """Observations of that capture, or None if none succeeded."""
     finished: bool = False
-    """The last capture succeeded."""
 
 
 def run_eager_step(step: Step, stream: torch.cuda.Stream) -> tuple[StepLog, StepWatch]:
@@ -108,14 +103,9 @@ def capture_step(
 
 @dataclass
 class _Attempt:
-    """One capture."""
-
     graph: Any
-    """Its torch.cuda.CUDAGraph, or None on failure."""
     result: Any
-    """Return value of the step, or None on failure."""
     watch: StepWatch
-    """Observations of the capture."""
     broken: Event | None
     """Call that broke it, or None on success."""
 
@@ -267,8 +257,7 @@ def find_deferred_frees(watch: StepWatch) -> list[FindingDraft]:
 
 
 def find_escaped_work(watch: StepWatch) -> list[FindingDraft]:
-    """Return operators of a successful capture that ran on uncaptured streams, except known illegal
-    ones."""
+    """Return operators of a successful capture on uncaptured streams, except known illegal ones."""
     uncaptured = [
         event
         for event in watch.log.events

@@ -1,8 +1,5 @@
 """Observe calls that are not operators: waits, seeds, events, captures, and functions that make or
-print tensors.
-
-Restores every original at the end.
-"""
+print tensors."""
 
 from __future__ import annotations
 
@@ -47,7 +44,6 @@ _HEALTH_CHECKS: Final = (
     "_accelerator_graph_capture_health_check",
     "_cuda_graph_capture_health_check",
 )
-"""Optimizer checks that refuse unsupported captures."""
 
 _MAKERS: Final = {torch.tensor: "torch.tensor", torch.as_tensor: "torch.as_tensor"}
 _PRINTERS: Final = {torch.Tensor.__repr__: "Tensor.__repr__"}
@@ -89,7 +85,6 @@ def _observe_call(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Make and record a call, or answer it if known to be illegal."""
     spot = watch.find_location(3)
     event = Event(
         op=name,
@@ -251,7 +246,7 @@ def _observe_captures(
 
 @contextmanager
 def observe(watch: StepWatch) -> Iterator[None]:
-    """Send operators and observed calls of this thread, and of threads started meanwhile, to
+    """Send operators and observed calls of this thread and threads started meanwhile to
     ``watch``."""
     run = threading.Thread.run
 

@@ -38,7 +38,6 @@ _MESSAGES: Final = (
     ("create(handle)", RuleId.NO_WARMUP),
     ("not_initialized", RuleId.NO_WARMUP),
 )
-"""Lower-case phrases of error messages, and their rules."""
 
 
 def classify_message(message: str) -> RuleId | None:

@@ -1,7 +1,6 @@
 """Track streams forked from the captured stream and find those that never rejoin.
 
-Uses vector clocks: each stream counts its own work and, by waiting for an event, learns the work
-before that event.
+Uses vector clocks: a stream that waits for an event learns the work before it.
 """
 
 from __future__ import annotations
@@ -16,20 +15,14 @@ class UnjoinedStream:
     """A stream with work that the origin never waited for."""
 
     stream: int
-    """Stream handle."""
     spot: SourceLocation | None
     """User line of its last work, or None."""
     op: str
-    """Operator or call of its last work."""
     unjoined: int
-    """Number of operations that nothing waited for."""
 
 
 class StreamClock:
-    """Order between streams, derived from recorded and awaited events.
-
-    Handles identify streams and events.
-    """
+    """Order between streams from recorded and awaited events, by handle."""
 
     def __init__(self, origin: int) -> None:
         self._origin = origin

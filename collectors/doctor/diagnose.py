@@ -1,4 +1,4 @@
-"""Examine a workload or a program and write the findings as a run bundle. Needs no torch."""
+"""Examine a workload or a program and write a run bundle. Needs no torch."""
 
 from __future__ import annotations
 
@@ -39,23 +39,21 @@ class Examination:
     """Result of an examination."""
 
     reports: tuple[DoctorReport, ...]
-    """One report per observed process."""
     program_exit: ProgramExit | None
     """Exit of the program, or None for a workload."""
     compilations: tuple[Compilation | None, ...] = ()
-    """Compilation of each process or None; empty for a workload."""
+    """Compilation of each process; empty for a workload."""
 
     def get_compilation(self, number: int) -> Compilation | None:
-        """Return the compilation of the process of report ``number``, or None."""
+        """Return the compilation of the process of report ``number``."""
         return self.compilations[number] if number < len(self.compilations) else None
 
 
 def examine_program(command: Sequence[str], skip: int, steps: int, scratch: Path) -> Examination:
-    """Run a program to its end and observe its captures, or its training steps if it captures
-    nothing.
+    """Run a program and observe its captures, or its training steps if it captures nothing.
 
     Raises:
-        GraphvizDashError: No process could be observed; the message gives the reason.
+        GraphvizDashError: No process could be observed.
     """
     settings = msgspec.json.encode(ProgramSettings(skip=skip, steps=steps)).decode()
     program_exit = run_program(command, PROGRAM_HOOK, settings, scratch)
@@ -66,7 +64,7 @@ def examine_program(command: Sequence[str], skip: int, steps: int, scratch: Path
 
 
 def read_examination(scratch: Path, program_exit: ProgramExit | None) -> Examination:
-    """Read the reports of the processes of a program that has ended.
+    """Read the reports of the processes of an ended program.
 
     Raises:
         GraphvizDashError: No process wrote a report.
@@ -97,7 +95,7 @@ def write_bundle(
     compilation: Compilation | None = None,
     replay_result: CheckedWorkload | None = None,
 ) -> None:
-    """Write a report, and the compilation and the check of replays if any, as a run bundle.
+    """Write the results of an examination as a run bundle.
 
     Raises:
         InputError: ``target`` already exists.

@@ -30,15 +30,13 @@ _HARMLESS: Final = frozenset(
 
 @dataclass(frozen=True)
 class FindingDraft:
-    """A finding before its source line is read; fields as in the model's Finding."""
+    """A finding before its source line is read."""
 
     rule: RuleId
     severity: Severity
     """Failing capture or wrong replay."""
     detected_by: DetectionMethod
-    """Source of the evidence."""
     location: SourceLocation | None
-    """User line, or None."""
     op: str | None
     """Operator or call, or None if only the line is known."""
     stream: str | None
@@ -46,11 +44,8 @@ class FindingDraft:
     thread: str | None = None
     """Python thread, or None for the step's own."""
     message: str | None = None
-    """Error message, or None."""
     calls_per_step: int | None = None
-    """Calls per step, or None if not counted."""
     evidence: tuple[Evidence, ...] = ()
-    """Supporting facts."""
     ends_capture: bool = False
     """The call ended the capture, or would have."""
 
@@ -172,7 +167,6 @@ def _build_silent_draft(
 
 
 def _find_other_path(logs: Sequence[StepLog]) -> list[FindingDraft]:
-    """Return the first operator that differs from the first step."""
     base = logs[0].events
     for number, log in enumerate(logs[1:], 2):
         for index in range(max(len(base), len(log.events))):
@@ -209,7 +203,6 @@ def _describe_event(event: Event | None) -> str:
 
 
 def _align_events(logs: Sequence[StepLog]) -> Iterator[tuple[Event, ...]]:
-    """Yield matching events while all steps run the same operators."""
     for events in zip(*(log.events for log in logs), strict=False):
         if len({(event.op, event.spot, len(event.inputs)) for event in events}) > 1:
             return
@@ -217,7 +210,6 @@ def _align_events(logs: Sequence[StepLog]) -> Iterator[tuple[Event, ...]]:
 
 
 def _find_moved_inputs(logs: Sequence[StepLog]) -> list[FindingDraft]:
-    """Find external memory whose address changes between steps."""
     first: dict[tuple[int | None, ...], tuple[Event, TensorUse]] = {}
     uses: Counter[tuple[int | None, ...]] = Counter()
     for events in _align_events(logs):

@@ -1,4 +1,4 @@
-"""Events recorded during a step. Needs no torch, so analyses can be tested anywhere."""
+"""Events recorded during a step. Needs no torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TensorUse:
     """A tensor argument of an operator."""
 
     address: int | None
-    """Address of its first element, or None if it has no memory."""
+    """Address of its first element, or None without memory."""
     shape: tuple[int, ...]
     dtype: str
     """torch type name, such as ``float32``."""
@@ -42,7 +42,6 @@ class Event:
     op: str
     """Name; empty if only the line is known."""
     spot: SourceLocation | None
-    """User line that led to it, or None."""
     stream: str
     """Current CUDA stream, in words."""
     captured: bool
@@ -50,7 +49,6 @@ class Event:
     thread: str | None
     """Python thread, or None for the step's own."""
     inputs: tuple[TensorUse, ...] = ()
-    """Tensor arguments, in order."""
     scalars: tuple[Scalar, ...] = ()
     """Numbers, strings and booleans among the arguments, in order."""
     on_gpu: bool = True
@@ -58,7 +56,6 @@ class Event:
     makes_cpu: bool = False
     """A result is a CPU tensor."""
     violation: Violation | None = None
-    """Broken rule, or None."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Examine a workload's step: compare eager steps, capture it and compare a replay."""
+"""Examine a workload's step."""
 
 from __future__ import annotations
 
@@ -161,7 +161,6 @@ def _build_empty_capture_draft(log: StepLog) -> FindingDraft:
 def _add_output_evidence(
     silent: list[FindingDraft], outputs: Sequence[OutputCheck]
 ) -> list[FindingDraft]:
-    """Attach the replay difference to findings that change results."""
     worst = max(outputs, key=lambda check: check.differing_elements, default=None)
     if worst is None or not worst.differing_elements:
         return silent
@@ -195,7 +194,6 @@ def _add_output_evidence(
 
 
 def _explain_noise(outputs: Sequence[OutputCheck]) -> str | None:
-    """Explain that two eager steps differ as much as a replay."""
     noise = max(
         (
             check.eager_difference or 0.0
@@ -286,7 +284,6 @@ _NEEDS_TWO_STEPS: Final = (RuleId.MOVED_INPUT, RuleId.CHANGING_SHAPE, RuleId.CHA
 
 
 def _report_own_failure(rule: RuleId, error: RuntimeError) -> DoctorReport:
-    """Report a step that fails in its own capture."""
     draft = FindingDraft(
         rule=rule,
         severity=Severity.ILLEGAL,

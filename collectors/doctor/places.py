@@ -34,7 +34,7 @@ class SourceLocation:
     line: int
     function: str
     caller: SourceLocation | None = None
-    """Line of the program that led to this line of a library. None if this is the program's own."""
+    """Line of the program that led to this library line, or None in the program."""
 
     def to_code_place(self) -> CodeLocation:
         """Convert to the bundle format, with surrounding source lines."""
@@ -62,14 +62,13 @@ def is_user_code(file: str) -> bool:
 
 
 def is_library_code(file: str) -> bool:
-    """Check if a file is code of a library other than torch, whose lines name a cause as torch's do
-    not."""
+    """Check for code of a library other than torch, whose lines can name a cause."""
     is_package = any(part in file for part in ("/site-packages/", "/dist-packages/"))
     return is_package and not (_TORCH.search(file) or GENERATED.search(file))
 
 
 def find_user_location(frame: FrameType | None) -> SourceLocation | None:
-    """Return the innermost frame of the program or a library at or above ``frame``, or None."""
+    """Return the innermost program or library frame at or above ``frame``, or None."""
     frames = []
     while frame is not None:
         frames.append((frame.f_code, frame.f_lineno))
@@ -78,7 +77,6 @@ def find_user_location(frame: FrameType | None) -> SourceLocation | None:
 
 
 def _choose_location(frames: Iterable[tuple[CodeType, int]]) -> SourceLocation | None:
-    """Choose the innermost line of the program or a library from ``frames``, innermost first."""
     library = None
     for code, line in frames:
         if is_user_code(code.co_filename):
@@ -95,7 +93,7 @@ def find_thread_location(ident: int) -> SourceLocation | None:
 
 
 def find_error_location(trace: TracebackType | None) -> SourceLocation | None:
-    """Return the innermost frame of the program or a library of an exception, or None."""
+    """Return the innermost program or library frame of an exception, or None."""
     frames = []
     while trace is not None:
         frames.append((trace.tb_frame.f_code, trace.tb_lineno))
@@ -104,8 +102,7 @@ def find_error_location(trace: TracebackType | None) -> SourceLocation | None:
 
 
 def is_condition(spot: SourceLocation) -> bool:
-    """Check if the line is in the condition of an ``if``, ``while``, ``assert`` or conditional
-    expression."""
+    """Check if the line is in a condition of ``if``, ``while``, ``assert`` or an expression."""
     return any(first <= spot.line <= last for first, last in _find_conditions(spot.file))
 
 

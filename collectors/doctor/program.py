@@ -1,8 +1,8 @@
 """Observe a program from within: its captures, or its training steps if it captures nothing.
 
 Only the first illegal call of each capture is known, since the program cannot be run again. Without
-captures, a step lasts from one optimizer step to the next or, without gradients, from one call of
-an outermost module to the next.
+captures, a step lasts from one optimizer step to the next or, without gradients, between calls of
+an outermost module.
 """
 
 from __future__ import annotations
@@ -73,8 +73,6 @@ def hook() -> None:
 
 
 class _ProgramDoctor:
-    """Records the captures and steps of one process of the program."""
-
     def __init__(self, settings: ProgramSettings) -> None:
         self._settings = settings
         self._pid = os.getpid()
@@ -124,7 +122,6 @@ class _ProgramDoctor:
     def begin_capture(
         self, original: Callable[..., None], this: Any, args: tuple[Any, ...], kwargs: Any
     ) -> None:
-        """Start observing a capture."""
         self._steps.stop()
         if self._current is not None:
             original(this, *args, **kwargs)
@@ -148,7 +145,6 @@ class _ProgramDoctor:
         self._current = (watch, lines, stack)
 
     def end_capture(self, original: Callable[..., None], this: Any) -> None:
-        """Finish observing a capture, successful or not."""
         if self._current is None:
             original(this)
             return
@@ -195,12 +191,10 @@ class _ProgramDoctor:
                     self._failed_pools.setdefault(pool, cause.spot)
 
     def _handle_graph_end(self) -> None:
-        """Note the end of a graph during a capture."""
         if self._current is not None:
             self._graph_ends.append(find_user_location(sys._getframe(1)))
 
     def _find_lost_pools(self) -> list[FindingDraft]:
-        """Return the pools of failed captures that still hold memory."""
         return [
             FindingDraft(
                 rule=RuleId.FAILED_CAPTURE_POOL,
@@ -229,7 +223,6 @@ class _ProgramDoctor:
         watch.external_tensors.clear()
 
     def check_replay(self, graph: Any) -> None:
-        """Check the input memory of a graph before its replay."""
         count = self._replays.get(id(graph))
         if count is None or count >= _MAX_REPLAYS:
             return
@@ -344,10 +337,7 @@ class _ProgramDoctor:
 
 
 class _StepObserver:
-    """Observes a program's training steps.
-
-    With torch.compile only optimizers are observed.
-    """
+    """Observes a program's training steps; with torch.compile only optimizers."""
 
     def __init__(self, settings: ProgramSettings) -> None:
         self._settings = settings
@@ -361,13 +351,11 @@ class _StepObserver:
         self._first_optimizer: int | None = None
 
     def install(self) -> None:
-        """Start listening to torch."""
         self._hooks.enter_context(watch_optimizer_steps(self._handle_optimizer_step, self._guard))
         self._calls.start()
         self._hooks.callback(self._calls.stop)
 
     def stop(self) -> None:
-        """Stop observing permanently."""
         self._done = True
         self._hooks.close()
         self._close_step(keep=False)
@@ -410,7 +398,6 @@ class _StepObserver:
 
 
 def _read_private_pools() -> list[tuple[tuple[int, ...], int]]:
-    """Return the private pools of the allocator with their bytes."""
     sizes: dict[tuple[int, ...], int] = {}
     for segment in read_segments():
         if segment.pool != DEFAULT_POOL:
@@ -419,7 +406,7 @@ def _read_private_pools() -> list[tuple[tuple[int, ...], int]]:
 
 
 def _count_captured_nodes(stream: int) -> int | None:
-    """Count the nodes captured so far, or return None if the capture is broken."""
+    """None if the capture is broken."""
     # Capture queries may be refused to a capturing thread unless its mode is relaxed.
     with relax_capture_mode():
         error, status, *rest = runtime.cudaStreamGetCaptureInfo(stream)

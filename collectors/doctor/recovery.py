@@ -16,7 +16,6 @@ from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 from graphviz_dash.model.run import WorkloadInfo
 
 STAGING_NAME: Final = "doctor"
-"""Name of the staging folders of examinations."""
 _RUN_NAME: Final = "doctor-killed"
 """Name of a finished run; the next examination uses the usual one."""
 
@@ -25,9 +24,7 @@ class UnfinishedExamination(msgspec.Struct, frozen=True):
     """Data of an unfinished examination for its bundles, besides the reports."""
 
     workload: WorkloadInfo
-    """The program."""
     command: tuple[str, ...]
-    """Command line for the manifest."""
 
 
 def mark_unfinished(staging: Path, examination: UnfinishedExamination) -> None:
@@ -36,10 +33,9 @@ def mark_unfinished(staging: Path, examination: UnfinishedExamination) -> None:
 
 
 def finish_examinations(output: Path, report: Callable[[str], None]) -> None:
-    """Write the runs of examinations in ``output`` whose command was killed.
+    """Write the runs of killed examinations in ``output``, except those whose programs still run.
 
-    Examinations whose programs still run are left to the next command. ``report`` receives a line
-    for each examination.
+    ``report`` receives a line for each.
     """
     for folder in sorted(output.glob(f".{STAGING_NAME}.*{STAGING_SUFFIX}")):
         with adopt_folder(folder) as success:

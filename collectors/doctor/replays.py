@@ -19,7 +19,6 @@ _MEMORY_SHARE: Final = 0.5
 """Maximum share of free GPU memory for copies of the state."""
 
 _STATE_COPIES: Final = 4
-"""Copies held at the same time."""
 
 _MAX_LISTED: Final = 40
 
@@ -51,11 +50,8 @@ def compare_replay(
     """Run an eager step and a replay from the same memory and random state.
 
     Args:
-        step: Step to run.
-        graph: Graph of the step.
-        result: Return value of the step during capture; replays write there.
-        outside: External memory that the step uses.
-        stream: Stream of the eager steps.
+        result: Return value during capture; replays write there.
+        outside: External memory of the step.
         with_noise: Measure noise by a second eager step. Invalid if the step changes Python state.
     """
     state = _name_state(step, outside)
@@ -206,7 +202,6 @@ def iter_step_values(step: Callable[..., Any], depth: int = 3) -> Iterator[tuple
 
 
 def _iter_named_tensors(step: Callable[..., Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield named tensors reachable from a step."""
     for name, value in iter_step_values(step):
         if isinstance(value, torch.Tensor):
             yield name, value

@@ -17,15 +17,12 @@ class DoctorRequest(Struct, frozen=True):
     factory: str
     """``module:function`` of the workload's factory."""
     seed: int
-    """torch's seed, set before the workload is built."""
     warmup: int
     """Unobserved warmup steps."""
     steps: int
-    """Steps to observe and compare."""
     out: str
     """Existing folder for the report."""
     settings: tuple[str, ...] = ()
-    """Workload parameters as ``name=value``."""
     marks: str | None = None
     """Folder for the marks of a check of replays, or None to examine the capture."""
 

@@ -12,8 +12,7 @@ _DEPTH: Final = 3
 
 
 def read_python_state(step: Callable[..., Any]) -> dict[str, Scalar]:
-    """Read numbers, strings and lengths in closure variables, referenced globals and attributes of
-    a step."""
+    """Read numbers, strings and lengths in a step's closures, globals and attributes."""
     return dict(_iter_callable_state(step, _DEPTH, set()))
 
 

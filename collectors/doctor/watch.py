@@ -1,7 +1,4 @@
-"""Observe every torch operator of a step with its line, stream and memory.
-
-Covers the step's thread, autograd's threads and threads started meanwhile.
-"""
+"""Observe a step's operators with line, stream and memory, also in autograd's and new threads."""
 
 from __future__ import annotations
 
@@ -26,7 +23,6 @@ from collectors.doctor.places import SourceLocation, find_thread_location, find_
 from graphviz_dash.model.doctor import Evidence, RuleId
 
 Key: TypeAlias = tuple[str, SourceLocation | None]
-"""An operator or call, and its line."""
 
 _NO_ANSWER = object()
 _REFUSAL_MESSAGE = "called a synchronizing CUDA operation"
@@ -60,13 +56,11 @@ class StepWatch:
     answers: dict[Key, list[Any]] = field(default_factory=dict)
     """Results of those calls in an eager step, in call order."""
     registered_generators: Sequence[torch.Generator] = ()
-    """Generators registered with the graph."""
     log: StepLog = field(default_factory=StepLog)
-    """Operators and calls of the step, in order."""
     breaking_event: Event | None = None
     """First call that broke the capture, or None while valid."""
     external_tensors: dict[int, ExternalTensor] = field(default_factory=dict)
-    """External memory used by the step, by address."""
+    """By address."""
 
     def __post_init__(self) -> None:
         self.owner = threading.get_ident()
@@ -88,7 +82,7 @@ class StepWatch:
             self._suppressed.on = before
 
     def is_suppressed(self) -> bool:
-        """Check if this thread is within :meth:`quiet`."""
+        """Check if this thread is within :meth:`suppress`."""
         return getattr(self._suppressed, "on", False)
 
     def is_broken(self) -> bool:
@@ -157,7 +151,7 @@ class StepWatch:
         return not self.capture and event.violation is None and threading.active_count() == 1
 
     def classify_failure(self, event: Event, error: BaseException) -> Event:
-        """Return ``event`` with the rule that its error, raised during a capture, indicates."""
+        """Return ``event`` with the rule that its error indicates."""
         message = read_first_line(error)
         if not self.capture or self.breaking_event is not None:
             return event
@@ -194,7 +188,6 @@ class StepWatch:
         self.log.events.append(event)
 
     def _detect_break(self, event: Event) -> None:
-        """Check if a non-operator broke the capture since the last event."""
         if self.breaking_event is None and self.is_broken():
             since = (
                 self.last_good.to_code_place().text if self.last_good else "the start of the step"
@@ -214,7 +207,6 @@ class StepWatch:
     def _answer_call(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: Key, event: Event
     ) -> Any:
-        """Return the recorded eager result, or run the operator where allowed."""
         rule = event.violation.rule if event.violation else None
         if rule is RuleId.GENERATOR:
             without_generator = [None if isinstance(arg, torch.Generator) else arg for arg in args]
@@ -234,7 +226,7 @@ class StepWatch:
         return _NO_ANSWER
 
     def get_next_answer(self, key: Key) -> Any:
-        """Return the next recorded eager result of this call and line, or None."""
+        """Return the next recorded eager result, or None."""
         index = self._answered[key]
         self._answered[key] += 1
         values = self.answers.get(key, [])

@@ -20,7 +20,7 @@ def call(function: Any, *arguments: Any) -> Any:
     """Call a cuda-bindings function and return its result without the status.
 
     Raises:
-        DriverError: The status was not success; the message names function and status.
+        DriverError: The status was not success.
     """
     status, *results = function(*arguments)
     if int(status) != 0:

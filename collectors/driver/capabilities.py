@@ -1,4 +1,4 @@
-"""Ask the driver about the options for a captured graph: device launch, update, disabled nodes.
+"""Ask the driver about device launch, updates and disabled nodes of a captured graph.
 
 Source: CUDA driver API, cuGraphInstantiateWithParams, cuGraphExecUpdate, cuGraphNodeGetEnabled.
 """
@@ -28,8 +28,7 @@ _UPDATED: Final = "CU_GRAPH_EXEC_UPDATE_"
 
 
 def try_device_launch(graph: Any, positions: NodePositions) -> DriverResult:
-    """Test whether the driver instantiates ``graph`` for device launches; the executable is
-    destroyed."""
+    """Test whether the driver instantiates ``graph`` for device launches."""
     params = driver.CUDA_GRAPH_INSTANTIATE_PARAMS()
     params.flags = int(driver.CUgraphInstantiate_flags.CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
     status, executable = driver.cuGraphInstantiateWithParams(graph, params)
@@ -91,10 +90,10 @@ def _update_executable(executable: Any, graph: Any) -> _UpdateInfo:
 def try_update(
     source: tuple[str, Any], target: tuple[str, Any], positions: NodePositions, repeats: int
 ) -> GraphUpdate:
-    """Test and time updating an executable of graph ``of`` to graph ``by``, next to instantiation.
+    """Test and time updates of a ``source`` executable to ``target``, next to instantiation.
 
-    Graphs are given as (id, handle); ``places`` are those of ``by``. Each operation is timed
-    ``times`` times, repeating the update on the same executable.
+    Graphs are (id, handle); ``positions`` are those of ``target``. Each operation is timed
+    ``repeats`` times, updates on the same executable.
 
     Raises:
         DriverError: One of the graphs cannot be instantiated.

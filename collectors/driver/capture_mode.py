@@ -12,9 +12,7 @@ from collectors.driver.calls import call
 
 @contextmanager
 def relax_capture_mode() -> Iterator[None]:
-    """Allow calls that would be refused during a capture and invalidate it.
-
-    Covers queries and lazy loading of code.
+    """Allow calls that would invalidate a capture, such as queries and lazy loading of code.
 
     Raises:
         DriverError: The driver refused.

@@ -23,8 +23,7 @@ _ARRAY: Final = 3
 
 
 def find_extent(address: int) -> Extent | None:
-    """Return the device or pinned allocation that contains ``address``, or None if unknown to the
-    driver."""
+    """Return the device or pinned allocation that contains ``address``, or None if unknown."""
     attribute = driver.CUpointer_attribute
     status, begin = driver.cuPointerGetAttribute(
         attribute.CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address
@@ -37,7 +36,11 @@ def find_extent(address: int) -> Extent | None:
 
 
 class OperandReader:
-    """Reads the operands of nodes, for a graph and all its bodies, in creation order."""
+    """Reads the operands of nodes, for a graph and all its bodies, in creation order.
+
+    Raises, from every method:
+        DriverError: The driver refused a query.
+    """
 
     def __init__(self, resolver: AllocationResolver) -> None:
         self._reach = resolver
@@ -67,19 +70,11 @@ class OperandReader:
         return readers[kind](handle) if kind in readers else None
 
     def read_kernel_arguments(self, handle: Any) -> bytes | None:
-        """Return the concatenated arguments of a kernel node, or None if unreadable.
-
-        Raises:
-            DriverError: The driver refused a query.
-        """
+        """Return the concatenated arguments of a kernel node, or None if unreadable."""
         return self._read_arguments(call(driver.cuGraphKernelNodeGetParams, handle))
 
     def read_addresses(self, handle: Any, kind: NodeKind) -> list[int]:
-        """Return the possible addresses among a node's parameters; empty for other kinds.
-
-        Raises:
-            DriverError: The driver refused a query.
-        """
+        """Return the possible addresses among a node's parameters; empty for other kinds."""
         match kind:
             case NodeKind.KERNEL:
                 arguments = self._read_arguments(call(driver.cuGraphKernelNodeGetParams, handle))
@@ -100,7 +95,6 @@ class OperandReader:
                 return []
 
     def _resolve_all(self, *addresses: Any) -> tuple[Operand, ...] | None:
-        """Return the memory at ``addresses``, or None if any is unknown."""
         operands = [self._reach.resolve(int(address)) for address in addresses]
         resolved = [operand for operand in operands if operand is not None]
         return merge_operands(resolved) if len(resolved) == len(operands) else None
@@ -128,7 +122,6 @@ class OperandReader:
         return merge_operands(operand for operand in operands if operand is not None) or None
 
     def _read_arguments(self, params: Any) -> bytes | None:
-        """Return the concatenated arguments of a launch, or None if unreadable."""
         if pointers := int(params.kernelParams or 0):
             sizes = self._read_parameter_sizes(params)
             listed = (ctypes.c_void_p * len(sizes)).from_address(pointers)
@@ -159,7 +152,6 @@ class OperandReader:
 
 
 def _read_packed_arguments(extra: int) -> bytes | None:
-    """Return the arguments of a launch that passed one buffer."""
     words = ctypes.cast(extra, ctypes.POINTER(ctypes.c_void_p))
     buffer = size = None
     index = 0

@@ -50,7 +50,7 @@ class ParamsReader:
         self._devices: dict[int, int] = {}
 
     def read_all(self, handles: list[Any], kinds: list[NodeKind]) -> list[Params | None]:
-        """Return the parameters of the nodes of one graph, in creation order.
+        """Return the parameters of one graph's nodes, in creation order.
 
         None for kinds without parameters and for conditional nodes.
 
@@ -259,7 +259,6 @@ def _get_context_device(context: Any) -> int:
 
 
 def _find_side(memory_type: str, address: int) -> str | None:
-    """Return H or D for the memory's location."""
     if memory_type != "unified":
         return _SIDES[memory_type]
     attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE

@@ -54,7 +54,6 @@ class DeviceMemory(NamedTuple):
     process: int | None
     """Used by one process. None if the driver does not list it."""
     others: int = 0
-    """Used by all other listed processes."""
 
 
 class _MemoryInfo(ctypes.Structure):
@@ -87,8 +86,7 @@ _UUID_BYTES: Final = 96
 
 
 def read_device_memory(pid: int, load: Callable[[], Any] | None = None) -> dict[str, DeviceMemory]:
-    """Return the memory of each GPU by UUID, with the share of process ``pid``. Empty if
-    unavailable."""
+    """Return each GPU's memory by UUID, with the share of process ``pid``; empty if unavailable."""
     try:
         nvml = (load or _load_library)()
         _call(nvml.nvmlInit_v2)

@@ -38,7 +38,7 @@ def find_addresses(arguments: bytes) -> list[int]:
 
 
 def list_live_extents(before: Iterable[Segment], events: Iterable[Event]) -> list[Extent]:
-    """Return every allocation that was live at any time: those of ``before`` and later ones."""
+    """Return every allocation that was live at any time."""
     old = [(begin, begin + size) for segment in before for begin, size in segment.live]
     new = [(event.address, event.address + event.size) for event in events if not event.is_free]
     return sorted({*old, *new})
@@ -47,8 +47,8 @@ def list_live_extents(before: Iterable[Segment], events: Iterable[Event]) -> lis
 class AllocationResolver:
     """Resolves addresses to accessible memory.
 
-    ``held`` are the allocator's segments, ``blocks`` their allocations. ``ask`` returns the extent
-    of any other allocation, or None.
+    ``segments`` and ``blocks`` are the allocator's; ``query_driver`` returns the extent of any
+    other allocation, or None.
     """
 
     def __init__(
@@ -97,7 +97,6 @@ class AllocationResolver:
         return None if extent is None else self._number_operand(extent[0], *extent)
 
     def _find_overlapping(self, address: int) -> Extent | None:
-        """Return the combined range of all blocks containing ``address``."""
         index = bisect_right(self._begins, address) - 1
         low = high = address
         while index >= 0 and self._furthest[index] > address:

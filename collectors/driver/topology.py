@@ -54,16 +54,17 @@ def read_graph(handle: int, graph_id: str) -> tuple[CapturedGraph, ...]:
 def read_graph_with_positions(
     handle: int, graph_id: str, resolver: AllocationResolver | None = None
 ) -> tuple[tuple[CapturedGraph, ...], dict[int, tuple[str, int]]]:
-    """Read the graph of a CUgraph ``handle``, followed by its nested graphs, recursively.
+    """Read the graph of a CUgraph ``handle``, then its child graphs and conditional bodies,
+    recursively.
 
-    Nested graphs are child graphs and conditional bodies. Also returns graph id and index for each
-    node handle. The edges into a node are in the order of its dependencies.
+    Also returns graph id and index of each node handle. Edges into a node are in the order of its
+    dependencies.
 
     Args:
-        handle: The CUgraph as an integer; the caller keeps ownership.
+        handle: The CUgraph; the caller keeps ownership.
         graph_id: Id of the graph. A child graph gets ``<graph_id>.<node index>``, a conditional's
             body ``<graph_id>.<node index>.<body index>``.
-        reach: Resolves operands; None skips them.
+        resolver: Resolves operands; None skips them.
 
     Raises:
         DriverError: The driver refused a query.
@@ -85,13 +86,11 @@ class _GraphReader:
     def read_graph(
         self, graph: Any, graph_id: str, parent: tuple[str, int] | None
     ) -> tuple[CapturedGraph, ...]:
-        """Read the graph of a driver handle."""
         return self._read(_list_nodes(graph), graph_id, _BY_GRAPH, parent)
 
     def _read_body(
         self, nodes: tuple[int, ...], graph_id: str, parent: tuple[str, int]
     ) -> tuple[CapturedGraph, ...]:
-        """Read a body given by node handles."""
         handles = [driver.CUgraphNode(node) for node in nodes]
         return self._read(handles, graph_id, BY_DOT, parent)
 
@@ -127,7 +126,7 @@ class _GraphReader:
     def _read_conditional(
         self, handle: Any, holder: tuple[str, int], nested: list[CapturedGraph]
     ) -> tuple[tuple[str, ...], ConditionalParams]:
-        """Return body ids and parameters of a conditional; append its bodies to ``inside``."""
+        """Return body ids and parameters of a conditional; append its bodies to ``nested``."""
         conditional = self._bodies.find(handle)
         if conditional is None:
             return (), ConditionalParams(type=None, size=None)

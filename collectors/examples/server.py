@@ -33,7 +33,7 @@ SIZES: Final = (1, 2, 4, *range(8, 257, 8))
 """Sizes that vLLM captures up to a batch of 256."""
 
 _END_S: Final = 60
-"""Time limit in s for a worker to exit after serving."""
+"""Time limit for a worker to exit after serving."""
 _CONTEXT = 128
 _HEADS = 8
 
@@ -195,8 +195,7 @@ def run_worker(rank: int, options: argparse.Namespace, port: int, requests: Conn
 
 
 def draw_batch_sizes(steps: int, largest: int) -> list[int]:
-    """Draw a sequence of batch sizes with rising and falling load, occasionally above the largest
-    size."""
+    """Draw batch sizes with rising and falling load, occasionally above ``largest``."""
     draw = random.Random(0)
     sizes, load = [], largest / 4
     for _ in range(steps):
@@ -210,7 +209,6 @@ def _parse_sizes(text: str) -> tuple[int, ...]:
 
 
 def _join_worker(worker: BaseProcess) -> bool:
-    """Wait for a worker to exit; kill it on timeout."""
     worker.join(_END_S)
     if worker.is_alive():
         worker.kill()

@@ -24,7 +24,7 @@ extern "C" __global__ void hold(volatile int *latch, unsigned long long nanoseco
 """
 
 HOLD_NS: Final = 2_000_000_000
-"""Maximum wait of the holding kernel in ns."""
+"""Maximum wait of the holding kernel."""
 
 
 def load_kernels() -> tuple[Any, Any]:

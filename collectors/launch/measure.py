@@ -95,8 +95,8 @@ class LaunchBenchmark:
     def _time_two_launches(self, executable: Any, samples: Samples) -> None:
         """Time the first and the next launch, each into an empty stream.
 
-        As in the sample, nothing else runs between the clock readings. Calling from Python costs
-        about 0.4 µs, and more right after the first launch of a large graph
+        As in the sample, nothing else runs between clock readings. Python adds about 0.4 µs, and
+        more after the first launch of a large graph
         (evaluation/reports/2026-11-21-launch-costs.md).
         """
         launch, wait = runtime.cudaGraphLaunch, runtime.cudaStreamSynchronize
@@ -125,7 +125,7 @@ class LaunchBenchmark:
     def _time_queued(
         self, work: Callable[[], object], stream: Any, samples: Samples, measure: LaunchMeasure
     ) -> int:
-        """Measure the GPU time of ``work`` behind a waiting kernel; return its CPU time in ns."""
+        """Measure ``work`` on the GPU behind a waiting kernel; return its CPU time in ns."""
         self._latch.reset()
         arguments = self._latch.arguments
         call(driver.cuLaunchKernel, self._hold, 1, 1, 1, 1, 1, 1, 0, int(stream), arguments, 0)

@@ -24,18 +24,18 @@ from graphviz_dash.model.launch import LaunchMeasure, LaunchSeries, Topology
 COMMAND: Final = (*PYTHON, "-m", "collectors.launch.run")
 
 _END_S: Final = 30.0
-"""Time limit in s for an interrupted process to finish."""
+"""Time limit for an interrupted process to finish."""
 
 
 def measure_in_processes(
     topologies: Sequence[Topology], trials: int, processes: int, report: Callable[[str], None]
 ) -> LaunchResult:
-    """Measure ``trials`` of each graph in each of ``processes`` processes, with samples in order.
+    """Measure ``trials`` of each graph in each process, with samples in order.
 
     An interrupt keeps the samples so far. ``report`` receives one line per process.
 
     Raises:
-        GraphvizDashError: A process failed; the message gives the cause.
+        GraphvizDashError: A process failed.
     """
     measured: list[LaunchResult] = []
     for number in range(processes):
@@ -81,7 +81,7 @@ def run_process(topologies: Sequence[Topology], trials: int) -> LaunchResult | N
 def join_results(processes: Sequence[LaunchResult], complete: bool) -> LaunchResult:
     """Concatenate the samples of all processes.
 
-    Drops measures missing in one process, with the reason, so that samples map to processes.
+    Drops measures missing in one process, so that samples map to processes.
     """
     series: dict[Topology, LaunchSeries] = {}
     for process in processes:

@@ -22,7 +22,7 @@ OTHER_NODE_KINDS: Final[tuple[Literal["Memcpy", "Memset", "Host"], ...]] = (
 
 
 class LaunchRequest(Struct, frozen=True):
-    """Request for ``trials`` of each graph in ``wanted``, written to the file ``out``."""
+    """Request for ``trials`` of each graph, written to the file ``out``."""
 
     topologies: tuple[Topology, ...]
     trials: int
@@ -39,7 +39,6 @@ class LaunchResult(Struct, frozen=True):
     clock_ns: tuple[int, ...]
     """ns between two consecutive clock readings."""
     series: tuple[LaunchSeries, ...]
-    """One series per topology."""
 
 
 def build_topologies(
@@ -49,7 +48,7 @@ def build_topologies(
 
     Linear chains of all ``lengths``; ``width`` parallel chains of ``chain_lengths``, with one or
     separate roots; ``widths`` chains of 10 nodes; chains of 100 nodes with a different node kind in
-    the middle. The driver counts ``nodes`` later.
+    the middle.
     """
     planned = [Topology(1, length, False, None, 0) for length in lengths]
     for length in chain_lengths:

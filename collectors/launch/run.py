@@ -62,8 +62,7 @@ def measure_topologies(
 ) -> LaunchResult:
     """Measure each topology ``trials`` times after one discarded trial.
 
-    As in NVIDIA's sample, trials of one graph follow each other. ``stopped`` is checked before each
-    trial.
+    As in NVIDIA's sample, trials of one graph follow each other.
 
     Raises:
         DriverError: A driver call failed.
@@ -94,7 +93,6 @@ def _run_trials(
     trials: int,
     is_stopped: Callable[[], bool],
 ) -> list[Row]:
-    """Run ``trials`` trials after one discarded trial; fewer once ``stopped``."""
     rows: list[Row] = []
     measure(topology)
     while len(rows) < trials and not is_stopped():
@@ -127,7 +125,7 @@ def _explain_absence(measure: LaunchMeasure, topology: Topology) -> str:
 
 
 def _measure_overheads() -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Measure the cost in ns of a no-op call and of reading the clock."""
+    """Measure a no-op call and a clock reading, in ns."""
     clock, no_op = time.perf_counter_ns, runtime.cudaRuntimeGetVersion
     calls, clocks = [], []
     with disable_gc():

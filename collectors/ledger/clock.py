@@ -16,17 +16,14 @@ class Birth(NamedTuple):
     """Times of a Python process before the recorder, in ns."""
 
     pid: int
-    """Process id."""
     python: int
     """The interpreter runs Python code."""
     torch_begin: int
-    """The import of torch begins."""
     torch_end: int
-    """The import of torch ends."""
 
 
 def read_birth() -> Birth | None:
-    """Return the times times by sitecustomize. None if there are none for this process."""
+    """Return the times noted by sitecustomize, or None."""
     times = getattr(sys, BIRTH, None)
     if not isinstance(times, tuple) or len(times) != len(Birth._fields):
         return None

@@ -13,10 +13,10 @@ from collectors.guard import HIDDEN_FRAME
 def watch_initialization(
     prepare: Callable[[], None], handle: Callable[[int, int], None]
 ) -> Callable[[], None]:
-    """Call ``prepare`` before torch's CUDA initialization, and ``handle`` with its begin and end,
-    once and in its thread.
+    """Call ``prepare`` before torch's CUDA initialization and ``handle`` with its begin and end,
+    once, in its thread.
 
-    Returns a function that stops this. Does nothing if CUDA is initialized already.
+    Returns a function that stops this. Does nothing if CUDA is initialized.
     """
     if torch.cuda.is_initialized():
         return lambda: None
@@ -41,8 +41,8 @@ def watch_initialization(
 
 
 def create_only_context() -> bool:
-    """Create the context if there is one device, which the program will use anyway. With several,
-    the program may choose another one, and a context uses hundreds of MiB."""
+    """Create the context if there is one device. With several, the program may choose another one,
+    and a context uses hundreds of MiB."""
     if torch.cuda.device_count() != 1:
         return False
     torch.cuda.mem_get_info()

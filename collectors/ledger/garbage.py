@@ -32,8 +32,7 @@ def time_collections(add: Callable[[str, int, int], None]) -> Callable[[], None]
     """Call ``add`` with name, begin and end of each run from now on.
 
     Returns a function that stops this. It also stops when the program handles a signal itself: a
-    handler that runs within this callback cannot raise, because the collector ignores errors of its
-    callbacks.
+    handler cannot raise within this callback, whose errors the collector ignores.
     """
     begins: dict[int, tuple[int, str]] = {}
     ignore: Any = begins.get
@@ -74,10 +73,10 @@ def time_collections(add: Callable[[str, int, int], None]) -> Callable[[], None]
 
 
 def is_capture(code: CodeType) -> bool:
-    """Return True for the method of ``torch.cuda.graph`` that collects before its capture."""
+    """Check for the method of ``torch.cuda.graph`` that collects before its capture."""
     return code.co_name == "__enter__" and code.co_filename.endswith("cuda/graphs.py")
 
 
 def has_signal_handler() -> bool:
-    """Return True if the program handles a signal in Python."""
+    """Check if the program handles a signal in Python."""
     return any(callable(_get_handler(number)) for number in _SIGNALS)

@@ -14,8 +14,7 @@ MIN_IMPORT_NS: Final = 2_000_000
 def time_imports(add: Callable[[str, int, int], None]) -> Callable[[], None]:
     """Call ``add`` with name, begin and end of each import from now on, inner modules first.
 
-    Returns a function that stops this. Only the loading of a module passes through, so a repeated
-    import costs the same as before.
+    Returns a function that stops this. Repeated imports cost the same as before.
     """
     bootstrap: Any = getattr(importlib, "_bootstrap", None)
     original = getattr(bootstrap, "_load_unlocked", None)

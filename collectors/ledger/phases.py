@@ -54,7 +54,7 @@ class PhaseWatch:
         self._finder: AfterImport | None = None
 
     def start(self) -> None:
-        """Follow modules that are imported now or names_to_come."""
+        """Follow modules that are imported now or later."""
         names = (*_PHASES, _COMPILER)
         for name in names:
             if (module := sys.modules.get(name)) is not None:
@@ -109,7 +109,6 @@ class PhaseWatch:
         self._restore.append(restore)
 
     def _follow_compiler(self, module: ModuleType) -> None:
-        """Time the events that torch.compile logs for its own timeline."""
         logger: Any = getattr(module, "ChromiumEventLogger", None)
         names = ("log_event_start", "log_event_end", "log_instant_event")
         if logger is None or not all(callable(vars(logger).get(name)) for name in names):

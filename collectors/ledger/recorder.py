@@ -1,7 +1,7 @@
 """Record the ledger of this process.
 
-Samples of memory come from the program's own calls around captures, and from a thread that ends
-with the start-up. Later, only captures are recorded.
+Samples of memory come from the program's calls around captures, and from a thread that ends with
+the start-up. Later, only captures are recorded.
 """
 
 from __future__ import annotations
@@ -42,20 +42,16 @@ from graphviz_dash.model.ledger import (
 )
 
 MAX_SPANS: Final = 20_000
-"""Maximum number of kept spans."""
 MAX_SAMPLES: Final = 20_000
-"""Maximum number of kept samples."""
 
 
 _FRESH: Final = frozenset(
     {SampleKind.CONTEXT, SampleKind.PERIODIC, SampleKind.STAGE, SampleKind.END}
 )
-"""Samples outside captures, which read the memory of other processes."""
+"""Samples outside captures; they read the memory of other processes."""
 
 
 class _Graph:
-    """State of one capture."""
-
     def __init__(self, graph_id: str, begin: int) -> None:
         self.id = graph_id
         self.begin = begin
@@ -71,7 +67,6 @@ class LedgerRecorder:
     """Records memory and time of this process. Errors go to ``guard``.
 
     Methods may be called in any thread. All times are of ``time.perf_counter_ns``.
-    ``count_replays`` returns the number of replays of the process so far.
     """
 
     def __init__(self, guard: Guard, count_replays: Callable[[], int] = lambda: 0) -> None:
@@ -124,7 +119,7 @@ class LedgerRecorder:
         return self._changes
 
     def start(self) -> None:
-        """Start to record spans."""
+        """Start recording spans."""
         begin = perf_counter_ns()
         birth = read_birth()
         if birth is not None:
@@ -146,7 +141,7 @@ class LedgerRecorder:
         self.add_span(SpanKind.RECORDER, "reading NVML", begin, perf_counter_ns())
 
     def stop(self) -> None:
-        """Stop to record spans and restore the program."""
+        """Stop recording spans and restore the program."""
         self._phases.stop()
         while self._stops:
             self._stops.pop()()
@@ -204,7 +199,6 @@ class LedgerRecorder:
         return numbers
 
     def _read_others(self) -> None:
-        """Read the memory of other processes, as far as the driver lists this one."""
         if self._uuid is None:
             self._uuid = self._read_uuid()
         memory = read_device_memory(os.getpid()).get(self._uuid or "")
@@ -213,7 +207,6 @@ class LedgerRecorder:
             self._others = max(0, before.used - before.others + memory.others)
 
     def _is_repetition(self, kind: SampleKind, numbers: DeviceNumbers) -> bool:
-        """Check if a frequent sample adds nothing to the previous sample."""
         if kind not in (SampleKind.PERIODIC, SampleKind.OPERATOR) or not self._samples:
             return False
         last = self._samples[-1]
@@ -228,7 +221,7 @@ class LedgerRecorder:
             self._loading = read_module_loading()
 
     def record_pools(self, pool_bytes: int) -> None:
-        """Record the total size of the private pools, for later samples."""
+        """Record the size of the private pools for later samples."""
         self._pool_bytes = pool_bytes
 
     def record_state(self, *, collect: bool) -> None:
@@ -266,8 +259,8 @@ class LedgerRecorder:
     def end_capture(
         self, graph_id: str, pool: tuple[int, int] | None, pool_bytes: int, end: int
     ) -> None:
-        """Handle a capture into ``pool`` that ended at ``end``; all private pools have
-        ``pool_bytes``."""
+        """Handle a capture into ``pool`` that ended at ``end``; ``pool_bytes`` covers all private
+        pools."""
         graph = self._close_capture(graph_id)
         if graph is not None:
             graph.pool = pool
@@ -277,7 +270,7 @@ class LedgerRecorder:
             self.sample(SampleKind.INSTANTIATION, graph_id)
 
     def fail_capture(self, graph_id: str, pool: tuple[int, int] | None, pool_bytes: int) -> None:
-        """Handle a failed capture into ``pool``; all private pools have ``pool_bytes``."""
+        """Handle a failed capture; arguments as in :meth:`end_capture`."""
         graph = self._close_capture(graph_id)
         if graph is not None:
             graph.failure = True
@@ -316,8 +309,8 @@ class LedgerRecorder:
         return self._count_replays() - self._replays_before >= len(self._graphs)
 
     def end_startup(self) -> None:
-        """End the start-up at the first replay since the last capture, and restore the program.
-        Does nothing without such a replay."""
+        """End the start-up at the first replay since the last capture, if any, and restore the
+        program."""
         if self._ended is None and self._candidate is not None:
             self._ended = self._candidate
             self.stop()

@@ -39,20 +39,15 @@ SETTINGS: Final = (
     "TORCHINDUCTOR_FX_GRAPH_CACHE",
     "NCCL_NVLS_ENABLE",
 )
-"""Recorded environment variables."""
 
 
 class DeviceNumbers(NamedTuple):
     """Memory at one moment, in bytes."""
 
     used: int
-    """Used on the device."""
     total: int
-    """Size of the device's memory."""
     reserved_bytes: int
-    """Reserved by the allocator."""
     allocated_bytes: int
-    """Allocated by the allocator."""
     host: int
     """Resident on the host."""
     held_bytes: int
@@ -80,12 +75,12 @@ def read_numbers() -> DeviceNumbers:
 
 
 def _get_current(stats: Mapping[str, Any], name: str) -> int:
-    """Return a statistic of the allocator. 0 before its first allocation."""
+    """Return a statistic, 0 before the first allocation."""
     return int(stats[name]["all"]["current"]) if name in stats else 0
 
 
 def read_host_bytes() -> int:
-    """Read the resident memory of this process, in bytes. 0 if unavailable."""
+    """Read the resident memory of this process, 0 if unavailable."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * _PAGE
@@ -94,7 +89,7 @@ def read_host_bytes() -> int:
 
 
 def find_context() -> int | None:
-    """Return the index of the first device with a CUDA context of this process. None without one.
+    """Return the first device with a CUDA context of this process, or None.
 
     Raises:
         DriverError: The driver refused.
@@ -142,8 +137,6 @@ def read_state(*, collect: bool) -> AllocatorState:
 
 
 class _Content:
-    """Sums over the segments of the allocator."""
-
     def __init__(self) -> None:
         self.pools: dict[tuple[Pool, int], list[int]] = {}
         self.blocks: dict[tuple[Pool, int, Owner], list[int]] = {}
@@ -151,7 +144,6 @@ class _Content:
         self._streams: dict[int, int] = {}
 
     def add_segment(self, segment: Any, tensors: Mapping[int, tuple[Owner, torch.Tensor]]) -> None:
-        """Add a segment and its live blocks."""
         first, second = segment.get("segment_pool_id", DEFAULT_POOL)
         pool = int(first), int(second)
         stream = self._streams.setdefault(int(segment.get("stream", 0)), len(self._streams))
@@ -171,7 +163,6 @@ class _Content:
             address += size
 
     def list_tensors(self) -> tuple[TensorGroup, ...]:
-        """List the largest groups of tensors."""
         order = sorted(self._tensors, key=lambda key: (-self._tensors[key][1], key))
         return tuple(TensorGroup(*key, *self._tensors[key]) for key in order[:TENSOR_GROUPS])
 

@@ -37,11 +37,10 @@ class Candidate:
 
     plan: Plan
     wide: tuple[bool, ...]
-    """Wide flag of each stream."""
     expected_ns: float
-    """Predicted GPU time of a replay in ns: serial graph time scaled by the simulated speedup."""
+    """Predicted replay time: serial graph time scaled by the simulated speedup."""
     expected_bytes: int
-    """Predicted device memory of the capture in bytes, including workspaces."""
+    """Predicted device memory of the capture, including workspaces."""
 
 
 def build_candidates(observed: ObservedStep) -> list[Candidate]:

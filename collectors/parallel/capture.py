@@ -71,7 +71,7 @@ class StepGraph:
             raise
         self.graph.instantiate()
         self.memory_bytes = max(0, torch.cuda.memory_reserved() - before)
-        """Device memory reserved by the allocator for the capture."""
+        """Device memory reserved for the capture."""
 
     def drop_result(self) -> None:
         """Release the step's return value.
@@ -86,7 +86,7 @@ class StepGraph:
         return read_graph(self.graph.raw_cuda_graph(), "graph-0")[0]
 
     def read_graphs_with_operands(self, resolver: AllocationResolver) -> tuple[CapturedGraph, ...]:
-        """Read the graph and its bodies, with the memory accessible to their nodes."""
+        """Read the graph and its bodies with their operands."""
         return read_graph_with_positions(self.graph.raw_cuda_graph(), "graph-0", resolver)[0]
 
     def find_storages_inside(self, storages: Mapping[int, torch.UntypedStorage]) -> list[int]:

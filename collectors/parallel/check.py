@@ -41,8 +41,6 @@ Bytes = dict[int, torch.Tensor]
 
 
 class _StorageKeeper(Follower):
-    """Keeps references to selected storages of a step."""
-
     def __init__(
         self, operators: Sequence[Operator], storages: Sequence[Storage], requested: set[int]
     ) -> None:
@@ -94,9 +92,8 @@ class Checker:
         """Compare replays with eager steps.
 
         Args:
-            graph: The graph to check.
-            alive: Storages left by its capture.
-            delayed: Graphs of the same plan with spinning kernels, and the storages of each.
+            alive: Storages left by the capture of ``graph``.
+            delayed: Graphs with spinning kernels, and their storages.
         """
         with torch.random.fork_rng(devices=[torch.cuda.current_device()]):
             try:
@@ -221,7 +218,6 @@ class Checker:
         return self._copy_written_bytes(storages)
 
     def _start_load(self) -> None:
-        """Launch work on another stream that occupies the GPU for a while."""
         with torch.cuda.stream(self._side):
             values = torch.ones(_LOAD_VALUES, device="cuda")
             for _ in range(_LOAD_KERNELS):

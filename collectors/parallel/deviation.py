@@ -1,13 +1,13 @@
 """Test whether replays deviate more from an eager step than another eager step does.
 
-Nondeterministic operators, such as atomic additions, make two eager steps differ by rounding. A
-rounding difference near a threshold, such as a ReLU's, rarely changes a whole value. The largest
-difference is therefore as likely to be among the replays as among the eager steps, and does not
-show that replays are wrong.
+Nondeterministic operators, such as atomic additions, make two eager steps differ by rounding. Near
+a threshold, such as a ReLU's, rounding rarely changes a whole value. The largest difference is
+therefore as likely among the replays as among the eager steps, and does not show that replays are
+wrong.
 
 If replays compute the same as eager steps, all differences of a tensor have one distribution. Any
 order of them is equally likely, which gives the probability of this many replays beyond all eager
-differences without further assumptions.
+differences.
 """
 
 from __future__ import annotations

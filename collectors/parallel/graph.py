@@ -1,4 +1,4 @@
-"""A step captured with only the dependencies that its data needs, for replay by a program."""
+"""A step captured with only its data's dependencies, for replay by a program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ class ParallelGraph:
         # The graph accesses the memory of the step's tensors, so keep the step alive.
         self._step = step
         self.plan = plan
-        """Plan with all attempts and checks."""
         ordering = find_dependencies(plan.operators)
         streams = build_plan(plan.operators, plan.storages, ordering, plan.streams)
         self.captured, _ = capture_with_plan(

@@ -41,7 +41,7 @@ def find_hidden_extents(
 ) -> dict[Extent, list[int]]:
     """Return the ``blocks`` that operators may access without showing it, with operator indices.
 
-    ``graphs`` are the step's graph and its nested bodies with operands resolved by ``reach``;
+    ``graphs`` are the step's graph and its bodies with operands resolved by ``resolver``;
     ``blocks`` are extents in use outside the capture.
     """
     operator_of_node = {

@@ -25,14 +25,11 @@ _MIN_OWN_SHARE: Final = 0.3
 
 
 class _OperatorTimer(Follower):
-    """Places an event after each operator with nodes."""
-
     def __init__(self, operators: Sequence[Operator], storages: Sequence[Storage]) -> None:
         super().__init__(operators, storages)
         self.events: list[tuple[int, torch.cuda.Event]] = []
 
     def start(self) -> None:
-        """Record two adjacent events to measure the cost of an event."""
         self._record_event(-1)
         self._record_event(-1)
         super().start()

@@ -1,4 +1,4 @@
-"""Observe a step: its operators, their time and resources, and the cost of a plain capture."""
+"""Observe a step: its operators and the cost of a plain capture."""
 
 from __future__ import annotations
 
@@ -41,35 +41,27 @@ class ObservedStep:
 
     step: Step
     operators: tuple[Operator, ...]
-    """Operators in program order."""
     storages: tuple[Storage, ...]
-    """Memory that they access."""
     pieces: tuple[tuple[Piece, ...], ...]
-    """Nodes of each operator and their use of the GPU."""
     state: ExternalState
-    """External memory accessed by the step, as it was before any replay."""
+    """External memory as it was before any replay."""
     hidden: frozenset[int]
     """External storages that no operator received but some may write."""
     serial_graph: StepGraph
-    """Plain capture on one stream."""
     kernels: tuple[Kernels, ...]
-    """Kernels of each operator in the plain capture."""
     serial_bytes: int
-    """Device memory of the plain capture in bytes, including workspaces."""
+    """Device memory of the plain capture, including workspaces."""
     stream_workspace_bytes: int
-    """Workspace bytes of its stream."""
     fitted_bytes: int | None
-    """Reduced workspace bytes of a wide stream, or None for the full size."""
+    """Reduced workspace of a wide stream, or None for the full size."""
     wide_bytes: int
-    """Workspace bytes of a wide stream of a plan."""
     narrow_bytes: int
-    """Workspace bytes of a narrow stream."""
     serial_ns: float
-    """Replay time in ns, from launch to completion."""
+    """Replay time from launch to completion."""
     fixed_ns: float
-    """Replay time for launch and return, common to all graphs."""
+    """Time for launch and return, common to all graphs."""
     narrow_serial_ns: float | None
-    """Replay time in ns on a narrow stream, or None if the kernels are the same."""
+    """Replay time on a narrow stream, or None if the kernels are the same."""
 
     def check_kernels(self, captured: StepGraph, sizes: Sequence[int]) -> None:
         """Check that a capture runs the kernels of the fitted workspace, before it is replayed.
@@ -91,9 +83,7 @@ class ObservedStep:
 
 
 def observe_step(step: Step) -> ObservedStep:
-    """Capture ``step`` on one stream in several ways.
-
-    Captures it unchanged, observed, with events between operators, and with less workspace.
+    """Capture ``step`` on one stream: unchanged, observed, with events, and with less workspace.
 
     Raises:
         RefusedError: The step cannot run in parallel.
@@ -168,7 +158,7 @@ def observe_step(step: Step) -> ObservedStep:
 def _add_hidden_memory(
     observer: OperatorObserver, watched: StepGraph
 ) -> tuple[list[Operator], tuple[Storage, ...], frozenset[int]]:
-    """Return operators, storages including hidden ones, and storages that no operator received."""
+    """Return operators, storages including hidden ones, and those that no operator received."""
     operators, storages = _assign_foreign_memory(observer, watched)
     if not any(map(may_access_hidden_memory, operators)):
         return operators, tuple(storages), frozenset()
@@ -207,7 +197,7 @@ def _get_name(operator: Operator) -> str:
 
 
 def _find_large_allocators(observer: OperatorObserver) -> set[int]:
-    """Return operators that allocate large blocks, or are first to use those of operators without
+    """Return operators that allocate large blocks, or first use those of operators without
     nodes."""
     large = set(observer.large)
     for index, operator in enumerate(observer.operators):

@@ -25,7 +25,6 @@ TRUSTED: Final = frozenset({"aten", "prims", "torchvision"}) | COLLECTIVES
 """Namespaces of operators whose schemas declare all writes and accesses."""
 
 _IGNORED: Final = frozenset({"profiler"})
-"""Namespaces of operators that only mark ranges."""
 
 
 def is_ignored(function: Any) -> bool:
@@ -50,7 +49,6 @@ class OperatorObserver(TorchDispatchMode):
         self.operators: list[Operator] = []
         self.storages: list[Storage] = []
         self.outside: dict[int, torch.UntypedStorage] = {}
-        """Storages from outside the step, by number."""
         self.large: set[int] = set()
         """Operators that allocated blocks above 1 MiB."""
         self.mixed: set[int] = set()
@@ -64,7 +62,6 @@ class OperatorObserver(TorchDispatchMode):
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Run the operator and record its accesses and nodes."""
         # The capture pass has its own mode for Python's calls into torch; these calls are ours.
         with torch._C.DisableTorchFunction():
             return self._observe_operator(function, types, args, kwargs or {})

@@ -56,22 +56,18 @@ _MAX_DELAY_CYCLES: Final = 40_000
 
 @dataclass(frozen=True)
 class _TriedPlan:
-    """A captured and timed plan."""
-
     plan: Plan
     attempt: Attempt
 
     line_ns: float
-    """Median replay of the serial graph in ns, interleaved with the plan's replays."""
+    """Median replay of the serial graph, interleaved with the plan's."""
 
     @property
     def is_faster(self) -> bool:
-        """The plan was faster than the serial graph."""
         return self.time_ratio < _MAX_TIME_RATIO
 
     @property
     def time_ratio(self) -> float:
-        """Median replay time relative to the serial graph, interleaved because clocks vary."""
         return compute_median_ns(self.attempt.replays_ns) / self.line_ns
 
 
@@ -83,7 +79,6 @@ def plan_step(
     Calls the step about a dozen times, and restores its state and torch's random generators.
 
     Args:
-        step: Work of one replay.
         memory_factor: Memory limit relative to a plain capture, at least 48 MiB. None for no limit.
         tries_larger: Also time worthwhile plans above the limit. Their workspaces stay allocated
             in this process.
@@ -168,8 +163,7 @@ def capture_with_plan(
 ) -> tuple[StepGraph, OperatorIssuer]:
     """Capture a step by a plan and verify by the graph's edges that all shared memory is ordered.
 
-    ``fitted_bytes`` is the workspace of wide streams, None for the usual size. ``delays`` are
-    those of :class:`OperatorIssuer`. ``copies`` enables copies of results.
+    ``fitted_bytes`` is the workspace of wide streams, None for the usual size.
 
     Raises:
         RefusedError: The step differs from the observation, or two operators are unordered.
@@ -218,7 +212,6 @@ def _check_ranks_agree(observed: ObservedStep, ranks: Ranks) -> None:
 def _try_plans(
     observed: ObservedStep, plans: Sequence[Candidate], limit: int | None, ranks: Ranks
 ) -> list[_TriedPlan]:
-    """Capture and time the best of the first rank's ``plans``."""
     tried: list[_TriedPlan] = []
     for candidate in ranks.broadcast_first(plans[:_MAX_TRIED]):
         tried.append(_try_plan(observed, candidate, ranks))
@@ -337,7 +330,7 @@ def _check_plan(observed: ObservedStep, plan: Plan, ranks: Ranks) -> ParallelChe
 def _explain_difference(
     observed: ObservedStep, plan: Plan, checker: Checker, outcome: CheckOutcome
 ) -> RefusedError:
-    """Explain why replays differ; all ranks run the step again to find the first difference."""
+    """Explain why replays differ. All ranks run the step again."""
     operators, check = observed.operators, outcome.check
     copying_graph, copier = capture_with_plan(
         observed.step, operators, observed.storages, plan, observed.fitted_bytes, copies=True
@@ -355,7 +348,6 @@ def _explain_difference(
 
 
 def _choose_verdict(observed: ObservedStep, gains: bool, gains_beyond: bool) -> Verdict:
-    """Return if a plan gains within the memory limit or beyond it, or why none gains."""
     if gains:
         return Verdict.FASTER
     if gains_beyond:

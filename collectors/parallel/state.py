@@ -70,7 +70,7 @@ class ExternalState:
         torch.cuda.synchronize()
 
     def is_unchanged(self, number: int) -> bool:
-        """Check if a storage that :meth:`vary` leaves alone has its saved value."""
+        """Check if a storage that :meth:`restore_varied` leaves alone has its saved value."""
         current = view_as_tensor(self.storages[number], torch.uint8)
         return torch.equal(
             current, view_as_tensor(self._saved[number], torch.uint8).to(current.device)

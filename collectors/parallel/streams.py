@@ -4,9 +4,8 @@ torch allocates a cuBLAS workspace per thread and stream, sized by CUBLAS_WORKSP
 use: 32 MiB on a Hopper GPU. Narrow streams have small workspaces; operators that would run other
 kernels there stay on wide streams. Intermediate sizes do not help.
 
-A wide stream can be fitted: it allocates as much as its kernels were observed to write, while
-cuBLAS still receives the full size. Only this module uses the streams, so workspaces keep their
-size.
+A fitted wide stream allocates as much as its kernels were observed to write, while cuBLAS still
+receives the full size. Only this module uses the streams, so workspaces keep their size.
 """
 
 from __future__ import annotations
@@ -41,12 +40,10 @@ _LARGE_STEP: Final = 2 << 20
 
 @dataclass(frozen=True)
 class _StreamKind:
-    """Workspace of a stream."""
-
     is_wide: bool
     """cuBLAS uses the program's workspace size."""
     fitted_bytes: int | None = None
-    """Allocated bytes if less than the size passed to cuBLAS, else None."""
+    """Allocated bytes if less than cuBLAS receives, else None."""
 
 
 _streams: dict[_StreamKind, list[torch.cuda.Stream]] = {}
@@ -59,7 +56,7 @@ _saved_settings: list[str | None] = []
 def get_streams(wide: Sequence[bool], fitted_bytes: int | None = None) -> list[torch.cuda.Stream]:
     """Return a stream per entry on the current device.
 
-    Wide streams have the usual workspace, or ``compute_fitted_bytes`` unless None.
+    Wide streams have the usual workspace, or ``fitted_bytes`` unless None.
     """
     count: Counter[_StreamKind] = Counter()
     streams = []

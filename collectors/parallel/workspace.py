@@ -29,8 +29,6 @@ _GRAIN: Final = 512
 
 
 class _NodeCounter(Follower):
-    """Counts the nodes of each operator."""
-
     def __init__(self, operators: Sequence[Operator], storages: Sequence[Storage]) -> None:
         super().__init__(operators, storages)
         self.nodes = [0] * len(operators)

@@ -98,7 +98,7 @@ def find_caller_line(frame: FrameType | None) -> str | None:
 
 
 def find_caller_lines(frame: FrameType | None, limit: int) -> tuple[str, ...]:
-    """Return ``file:line`` of the frames accepted by :func:`find_caller_line`, innermost first."""
+    """Return ``file:line`` of workload frames, innermost first."""
     # Not a tuple of a generator, which raises SystemError if another thread lists all objects
     # meanwhile.
     lines = [
@@ -109,7 +109,7 @@ def find_caller_lines(frame: FrameType | None, limit: int) -> tuple[str, ...]:
 
 
 def iter_callers(frame: FrameType | None) -> Iterator[FrameType]:
-    """Iterate over the frames accepted by :func:`find_caller_line`, innermost first."""
+    """Iterate over workload frames, innermost first."""
     while frame is not None:
         file = frame.f_code.co_filename
         is_project_file = file.startswith(_OURS) and not file.startswith(_EXAMPLES)

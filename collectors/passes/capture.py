@@ -1,4 +1,4 @@
-"""Run the capture pass: capture under torch.profiler and read the graphs from the driver."""
+"""Run the capture pass: profile captures and read their graphs from the driver."""
 
 from __future__ import annotations
 

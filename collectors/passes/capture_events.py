@@ -1,7 +1,7 @@
 """Reduce the trace of a capture to the events that attribute its nodes.
 
-Launches lead to their operators, ranges and Python frames, and backward operators to their forward
-operators. Steps outside the captures and frames of torch are most of a trace.
+Launches lead to their operators, ranges and Python frames, backward operators to forward ones.
+Steps outside captures and frames of torch are most of a trace.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Event(Struct):
 def reduce_capture_trace(text: bytes) -> bytes:
     """Return the trace ``text`` without the events that attribute no captured node.
 
-    The text of the kept events does not change, and neither does a trace that is not valid JSON.
+    Kept events and invalid JSON do not change.
     """
     try:
         content = msgspec.json.decode(text, type=dict[str, Raw])
@@ -64,7 +64,6 @@ def reduce_capture_trace(text: bytes) -> bytes:
 
 
 def _select_events(events: list[_Event]) -> list[bool]:
-    """Return for each event whether it attributes captured nodes."""
     windows = _Windows([(event.ts, event.ts + event.dur) for event in events if _is_capture(event)])
     in_window = [windows.overlap(event) for event in events]
     inner_events = [event for event, inside in zip(events, in_window, strict=True) if inside]
@@ -113,7 +112,6 @@ class _Windows:
                 self._ends.append(end)
 
     def overlap(self, event: _Event) -> bool:
-        """Check if the event overlaps a capture."""
         index = bisect_right(self._begins, event.ts + event.dur) - 1
         return not self._begins or (index >= 0 and self._ends[index] >= event.ts)
 

@@ -1,7 +1,4 @@
-"""Run a process of the clean pass, timed by wall clock and CUDA events without a profiler.
-
-Also records the state of the machine.
-"""
+"""Run a process of the clean pass, timed by wall clock and CUDA events without a profiler."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _ADDITIONS: Final = 10_000
 
 
 def time_cpu_loop() -> tuple[int, ...]:
-    """Return the time of each of TURNS loops in ns."""
+    """Return the time of each of REPEATS loops in ns."""
     clock = time.perf_counter_ns
     rows = []
     for _ in range(REPEATS):

@@ -1,4 +1,4 @@
-"""Prepare the warmed-up step of a pass and record the one-time costs of its graphs."""
+"""Prepare the warmed-up step of a pass and record its graphs' one-time costs."""
 
 from __future__ import annotations
 
@@ -61,9 +61,8 @@ def warm_up(
 ) -> int:
     """Run the warmup iterations, the first of them within ``first``, and return their time in ns.
 
-    They run on a side stream, as capture requires. With ``compiled``, the step's modules are
-    compiled in that torch.compile mode within the same time. The unused cache of that stream is
-    released.
+    They run on a side stream, as capture requires; its unused cache is released. ``compiled`` is
+    the torch.compile mode of the step's modules, compiled within the same time.
     """
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())

@@ -63,7 +63,6 @@ _SPANS: Final = {
     Stage.WARM_UP: SpanKind.WARM_UP,
     Stage.PREPARE: SpanKind.CAPTURES,
 }
-"""Activity of each stage before the first replay."""
 
 _QUERY: Final = "--query-compute-apps=pid,gpu_uuid,used_memory"
 
@@ -130,7 +129,7 @@ def run(request: PassRequest) -> None:
 
 
 def _drop_graphs(graphs: Mapping[str, torch.cuda.CUDAGraph], ledger: LedgerRecorder) -> None:
-    """Reset the graphs, the last capture first, and sample the memory after each."""
+    """Reset the graphs, last capture first, sampling memory after each."""
     torch.cuda.empty_cache()
     ledger.sample(SampleKind.CACHE_RELEASE)
     for graph_id, graph in reversed(list(graphs.items())):
@@ -185,7 +184,6 @@ class _StageRecorder:
         self.end_stage(Stage.START)
 
     def end_stage(self, stage: Stage) -> None:
-        """Record the end of a stage."""
         torch.cuda.synchronize()
         now = time.perf_counter_ns()
         self._ledger.sample(SampleKind.STAGE, stage.value)
@@ -216,14 +214,12 @@ class FirstUse(TorchDispatchMode):
         self._ledger = ledger
 
     def __enter__(self) -> Any:
-        """Take a sample before the first operator."""
         self._ledger.sample(SampleKind.OPERATOR, "streams")
         return super().__enter__()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Run the operator, then take a sample."""
         result = func(*args, **(kwargs or {}))
         self._ledger.sample(SampleKind.OPERATOR, str(func))
         return result

@@ -33,7 +33,6 @@ COMPILED: Final = {
     ExecutionMode.COMPILE_DEFAULT: "default",
     ExecutionMode.COMPILE_GRAPH: "default",
 }
-"""torch.compile mode of each compiling execution mode."""
 
 _RECORD_STEPS = 4
 """Steps until torch.compile's warmed-up CUDA graph trees replay without recompiling."""
@@ -49,9 +48,7 @@ class ModuleCall:
     samples: tuple[torch.Tensor, ...] | None
     """Copies of its arguments, or None if make_graphed_callables cannot capture it."""
     grad_enabled: bool
-    """torch recorded gradients."""
     stream: int
-    """Handle of the current CUDA stream."""
 
 
 def _copy_samples(
@@ -304,7 +301,6 @@ _PREPARERS: Final[Mapping[ExecutionMode, Callable[[Step], Step]]] = {
     ExecutionMode.COMPILE_GRAPH: _prepare_compiled_whole_step,
     ExecutionMode.COMPILE: _prepare_compiled,
 }
-"""Function that prepares a step for each collected mode."""
 
 
 @contextmanager

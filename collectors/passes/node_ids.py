@@ -86,8 +86,6 @@ def _count_dropped(api: ModuleType) -> int:
 
 
 class _RecordReader:
-    """Copies required fields from CUPTI's temporary buffers."""
-
     def __init__(self, api: ModuleType) -> None:
         self.records: list[Record] = []
         self._looks: dict[tuple[Any, ...], NodeSignature] = {}
@@ -98,7 +96,6 @@ class _RecordReader:
         }
 
     def on_buffer_complete(self, activities: list[Any]) -> None:
-        """Handle a full buffer from CUPTI."""
         for activity in activities:
             self.records.append(
                 Record(

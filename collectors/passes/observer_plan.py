@@ -16,7 +16,6 @@ OBSERVER_LABELS: Final = {
     Observer.GRAPH_LEVEL: "CUPTI, by graph",
     Observer.NODE_LEVEL: "CUPTI, by node",
 }
-"""Labels of observers with a separate process."""
 
 
 def plan_observers(mode: ExecutionMode) -> tuple[tuple[Observer, ...], tuple[Absent, ...]]:

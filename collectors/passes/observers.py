@@ -177,7 +177,6 @@ def _time_synchronized(
     after: Callable[[], object] = lambda: None,
     before: Callable[[], object] = lambda: None,
 ) -> tuple[StepTiming, ...]:
-    """Time ``count`` synchronized steps; ``before`` and ``after`` run untimed between them."""
     for _ in range(_SETTLE_ITERATIONS):
         iterate()
     rows = []
@@ -213,10 +212,7 @@ def _measure_device_times(iterate: Step, steps: Sequence[StepTiming]) -> tuple[i
 def _summarize_work(
     work: Iterable[Interval], step_starts: Sequence[int], end: int
 ) -> tuple[tuple[int, ...], int]:
-    """Return each step's span of GPU work, and the number of work items.
-
-    Steps end synchronized, so work belongs to the step in which it starts.
-    """
+    """Return each step's span of GPU work, and the number of work items."""
     spans: dict[int, Interval] = {}
     count = 0
     for first, last in work:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from torch.profiler import profile
 
 Reduction: TypeAlias = Callable[[bytes], bytes]
-"""Function that drops events from the text of a trace."""
 
 _LEVEL: Final = 6
 _TAIL: Final = 64
@@ -46,7 +45,7 @@ def export_trace(profiler: profile, target: Path, reduce: Reduction | None = Non
 
 
 def compress_trace(plain: Path, target: Path, reduce: Reduction | None = None) -> None:
-    """Write the trace ``plain`` to ``target``, gzip-compressed, after an optional reduction."""
+    """Compress ``plain`` into ``target`` with gzip, after an optional reduction."""
     with plain.open("rb") as file, gzip.open(target, "wb", compresslevel=_LEVEL) as packed:
         if reduce is None:
             shutil.copyfileobj(file, packed, 1 << 20)

@@ -19,8 +19,7 @@ from graphviz_dash.bundle import parts
 
 
 def run(request: PassRequest) -> None:
-    """Write the trace of ``request.traced_iterations`` iterations and any graph ids to
-    ``request.out``."""
+    """Write the trace of the iterations and any graph ids to ``request.out``."""
     out = Path(request.out)
     if request.mode.is_compiled:
         iterate = _prepare_compiled_step(request)

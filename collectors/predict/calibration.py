@@ -480,4 +480,3 @@ SUITE: Final[dict[str, Factory]] = {
     "perceptron": perceptron,
     "optimizer-loop": optimizer_loop,
 }
-"""Factories by name, in execution order."""

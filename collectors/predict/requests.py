@@ -8,10 +8,8 @@ from msgspec import Struct
 
 EAGER: Final = "eager.json"
 GRAPH: Final = "graph.json"
-"""Clean timings in a workload's folder."""
 
 DONE: Final = "done: "
-"""Prefix of the line that reports a finished workload."""
 
 
 class SuiteRequest(Struct, frozen=True):
@@ -20,18 +18,13 @@ class SuiteRequest(Struct, frozen=True):
     kind: Literal["clean", "traced"]
     """Time without a profiler, or trace eagerly."""
     suite: str
-    """Module of the workloads."""
     names: tuple[str, ...]
-    """Workloads to run."""
     seed: int
-    """torch's seed, set before each workload is built."""
     warmup: int
-    """Iterations before measurement and capture."""
     iterations: int
     """Replays per timed series."""
     eager_iterations: int
     """Eager steps per timed series."""
     traced_iterations: int
-    """Eager steps under the profiler."""
     out: str
     """Folder with an empty subfolder per workload."""

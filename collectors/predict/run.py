@@ -1,4 +1,4 @@
-"""Record every workload of a suite, eager and as one graph, in two processes.
+"""Record every workload of a suite, eager and as one graph.
 
 One process times all workloads without a profiler and another traces them, which takes only
 minutes. Each becomes an experiment of two run bundles.
@@ -56,22 +56,16 @@ class SuiteRecording:
     suite: str
     """Module of the workloads."""
     names: tuple[str, ...]
-    """Workloads to record."""
     factories: dict[str, str]
-    """``module:function`` of each workload, by name."""
+    """``module:function`` of each workload."""
     output: Path
     """Folder with one experiment per workload."""
     iterations: int
-    """Replays per timed series."""
     eager_iterations: int
-    """Eager steps per timed series."""
     traced_iterations: int
     warmup: int
-    """Iterations before measurement and capture."""
     seed: int
-    """torch's seed, set before each workload is built."""
     command: tuple[str, ...]
-    """Command line typed by the user, for the manifests."""
 
 
 def record_suite(
@@ -138,7 +132,7 @@ def _run_workloads(
 
 
 def _run_worker(request: Path, on_done: Callable[[str], object]) -> int:
-    """Run a worker and return its exit code; ``on_done`` receives its line per workload."""
+    """Run a worker; ``on_done`` receives its line per workload."""
     # A profiler attached through the environment would distort the clean pass.
     inherited = {key: value for key, value in os.environ.items() if key != "KINETO_USE_DAEMON"}
     with subprocess.Popen(

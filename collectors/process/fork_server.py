@@ -53,10 +53,7 @@ class ForkServer:
     def run(
         self, arguments: Sequence[str], limit: WorkerLimit
     ) -> subprocess.CompletedProcess[str] | None:
-        """Run a pass to its end or kill it at its limit.
-
-        Returns None if the server is unavailable.
-        """
+        """Run a pass, killed at its limit; None if the server is unavailable."""
         connection = self._connect()
         if connection is None:
             return None
@@ -106,7 +103,7 @@ class ForkServer:
 def _wait_for_pass(
     connection: socket.socket, pid: int, reader: int, limit: WorkerLimit
 ) -> tuple[int | None, bytes]:
-    """Return exit code and stderr of the pass; no code if the server exited first."""
+    """Return exit code and stderr of the pass; None if the server exited first."""
     stderr = bytearray()
     os.set_blocking(reader, False)
     running = True
@@ -135,7 +132,6 @@ def _kill_pass(pid: int) -> None:
 
 
 def _drain(reader: int, into: bytearray) -> bool:
-    """Read available bytes; return False at the end of the stream."""
     while True:
         try:
             content = os.read(reader, _READ_BYTES)

@@ -18,7 +18,7 @@ from typing import Final
 from collectors.process.lifeline import PARENT, exit_with_parent
 
 IMPORT_S: Final = 300
-"""Time limit of the import in s."""
+"""Time limit of the import."""
 
 _NVML_CHECK: Final = "PYTORCH_NVML_BASED_CUDA_CHECK"
 """Makes ``torch.cuda.is_available()``, which many modules call on import, leave CUDA alone."""
@@ -57,7 +57,6 @@ def fork_with_modules(load: Callable[[], object]) -> bool:
 
 
 def _load_safely(load: Callable[[], object]) -> bool:
-    """Run ``load``, and check that later forks can use a GPU."""
     threads = _count_threads()
     # Without a handler, the signal ends a fork that imports for too long.
     signal.alarm(IMPORT_S)

@@ -9,7 +9,6 @@ import sys
 from typing import Final
 
 PYTHON: Final = (sys.executable, "-P")
-"""Start of a command that runs a module of ours."""
 
 SAFE_PATH: Final = {"PYTHONSAFEPATH": "1"}
 """Environment variables that extend ``-P`` to the subprocesses of a subprocess, such as the compile

@@ -33,17 +33,15 @@ class GroupRequest(Struct, frozen=True):
     rank: int
     """Global rank, from 0."""
     world_size: int
-    """Number of ranks."""
     local_rank: int
-    """Rank on this machine, from 0: the index of its GPU."""
+    """Index of its GPU on this machine, from 0."""
     address: str
     """Host of the ranks' store."""
     port: int
-    """Port of the ranks' store."""
     prefix: str
     """Key prefix in the store, unique to the pass."""
     timeout_s: int
-    """Time limit of a collective in s."""
+    """Time limit of a collective."""
 
 
 class PassRequest(Struct, frozen=True):
@@ -54,22 +52,18 @@ class PassRequest(Struct, frozen=True):
     factory: str
     """``module:function`` of the workload's factory."""
     seed: int
-    """torch's seed, set before the workload is built."""
     warmup: int
-    """Iterations before measurement and capture."""
     iterations: int
     """Timed iterations per series of this process."""
     traced_iterations: int
-    """Iterations under the profiler."""
     out: str
     """Existing empty folder for the results."""
     group: GroupRequest | None = None
-    """Rendezvous with other ranks, or None for a single process."""
+    """Rendezvous with other ranks, or None."""
     settings: tuple[str, ...] = ()
-    """Workload parameters as ``name=value``."""
     observer: Observer | None = None
-    """Observer to attach, or None in other passes."""
+    """Observer to attach, or None."""
     turn: int = 0
     """Index of the clean process, from 0."""
     plan: str | None = None
-    """Folder of the plan pass, or None in unplanned modes."""
+    """Folder of the plan pass, or None if unplanned."""

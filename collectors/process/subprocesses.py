@@ -8,16 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 GRACE_S: Final = 10.0
-"""Time in s for a worker to report its own cause after another rank failed."""
+"""Time for a worker to report its own cause after another rank failed."""
 
 TIMED_OUT: Final = "TimedOut"
-"""Error of a worker that exceeded its time limit."""
 
 CANCELLED: Final = "Ended"
 """Error of a worker that was killed because another rank failed."""
 
 POLL_S: Final = 0.2
-"""Interval in s for checking limits."""
 
 
 class WorkerLimit:

@@ -81,15 +81,12 @@ class Program:
     """The recorded program."""
 
     command: tuple[str, ...]
-    """Command line for the manifest."""
     name: str
-    """Name of the program."""
     returncode: int | None
     """Exit code, negative for a signal. None if the program continues."""
     unhooked: str | None = None
-    """Description of processes that could not be recorded. None if all were recorded."""
+    """Description of unrecorded processes, or None."""
     pythons: frozenset[int] = frozenset()
-    """Ids of the program's Python processes."""
     pid: int | None = None
     """Process id of the command. None if the program continues."""
 
@@ -150,7 +147,7 @@ def write_runs(
 
 
 def _find_written(folder: Path) -> str | None:
-    """Return the name of the run that a killed command has written for a process. None if none."""
+    """Return the run that a killed command wrote for a process, or None."""
     try:
         return (folder / WRITTEN_FILE).read_text(encoding="utf-8") or None
     except FileNotFoundError:
@@ -158,7 +155,7 @@ def _find_written(folder: Path) -> str | None:
 
 
 def _free_target(output: Path, name: str, names: Counter[str]) -> Path:
-    """Return ``output/name``, or the next free number if another run has that name by now."""
+    """Return ``output/name``, or the next free number."""
     while True:
         names[name] += 1
         target = output / (name if names[name] == 1 else f"{name}-{names[name]}")
@@ -268,7 +265,7 @@ def write_run(
 
 
 def _read_source_code(folder: Path, state: Recording, program: Program) -> SourceCode | None:
-    """Read the code of the lines that captured graphs; None if no trace shows the captures."""
+    """Read the code of the lines that captured graphs, or None without a capture trace."""
     trace = folder / CAPTURE_TRACE_FILE
     if not trace.exists():
         trace = folder / TRACE_FILE
@@ -279,8 +276,7 @@ def _read_source_code(folder: Path, state: Recording, program: Program) -> Sourc
 
 
 def _find_ceilings(environment: Environment) -> Ceilings | Absent:
-    """Load the limits of the GPU. They are not measured here, because other programs may use the
-    GPU."""
+    """Load the limits of the GPU. Measuring could disturb other programs."""
     reason = "they were not measured: graphviz-dash bench limits"
     try:
         ceilings = load(environment)
@@ -310,8 +306,7 @@ def _list_warnings(state: Recording, is_killed: bool) -> tuple[str, ...]:
 
 
 def _read_graphs(folder: Path) -> tuple[CapturedGraph, ...]:
-    """Read the graphs in the order of their captures, each followed by its bodies. Skips a file
-    that a killed process was writing."""
+    """Read the graphs in capture order, each followed by its bodies, except incomplete files."""
     files = (folder / GRAPHS_FOLDER).glob("graph-*.json")
 
     def order(file: Path) -> list[int]:
@@ -321,7 +316,6 @@ def _read_graphs(folder: Path) -> tuple[CapturedGraph, ...]:
 
 
 def _drop_unread_graphs(compilation: Compilation, graphs: tuple[CapturedGraph, ...]) -> Compilation:
-    """Remove the names of graphs without files from ``compilation``."""
     graph_ids = {graph.id for graph in graphs}
     return msgspec.structs.replace(
         compilation,
@@ -335,7 +329,7 @@ def _drop_unread_graphs(compilation: Compilation, graphs: tuple[CapturedGraph, .
 def _read_state(
     folder: Path, graphs: tuple[CapturedGraph, ...], returncode: int | None
 ) -> Recording:
-    """Read the recording. Graphs without files count as unread."""
+    """Read the recording; graphs without files count as unread."""
     state = _read(folder / STATE_FILE, Recording)
     if state.reached_end is False:
         state = add_progress(state, read_progress(folder))
@@ -361,7 +355,6 @@ def _compress(trace: Path, reduce: Reduction | None = None) -> Path:
 
 
 def _is_killed(state: Recording, identity: Identity, program: Program) -> bool:
-    """Check if the process was killed: its recording has no end, and its exit code is unknown."""
     if state.reached_end is not False:
         return False
     return not (identity.pid == program.pid and program.returncode is not None) or (

@@ -55,8 +55,6 @@ def lightning_callback(
     recorder = _TrainingRecorder(output, name, skip, steps)
 
     class RecordCallback(_import_lightning_base()):  # type: ignore[misc]
-        """Records the training."""
-
         def on_train_start(self, *_: object) -> None:
             recorder.begin()
 
@@ -91,8 +89,6 @@ def trainer_callback(
     recorder = _TrainingRecorder(output, name, skip, steps)
 
     class RecordCallback(_import_trainer_base()):  # type: ignore[misc]
-        """Records the training."""
-
         def on_train_begin(self, *_: object, **__: object) -> None:
             recorder.begin()
 

@@ -37,7 +37,6 @@ BUNDLE_ERRORS: Final = (GraphvizDashError, OSError, ValueError, MemoryError)
 ValueError."""
 
 NEEDS = ("graphviz_dash", "collectors", "msgspec", "torch", "cuda")
-"""Modules that the recorder needs in the program's Python."""
 
 
 @dataclass(frozen=True)
@@ -45,23 +44,18 @@ class RecordingRequest:
     """Program to run and settings of its recording."""
 
     program: tuple[str, ...]
-    """Command line of the program."""
     output: Path
-    """Folder of the experiment."""
     name: str
-    """Name of the run."""
     skip: int
-    """Steps without a capture before the traced window."""
     steps: int
-    """Steps in the traced window. 0 disables it."""
+    """0 disables it."""
     window_replays: int
-    """Maximum number of steps in a window that waits for more graphs of a family."""
+    """Maximum steps in a window that waits for more graphs of a family."""
     window_seconds: float | None
-    """Maximum duration of that wait in seconds. None for no limit."""
+    """Maximum duration of that wait, or None."""
     attribute: bool
-    """True to profile captures too."""
+    """Profile captures too."""
     typed: tuple[str, ...]
-    """Complete command line, for the manifest."""
 
 
 def record_program(
@@ -117,7 +111,7 @@ def record_program(
 
 
 def _explain_refusal(scratch: Path) -> str | None:
-    """Explain why the recorder cannot write into ``scratch``. None if it can."""
+    """Explain why the recorder cannot write into ``scratch``, or return None."""
     try:
         (scratch / "last").write_bytes(bytes(1 << 16))
     except OSError as error:
@@ -136,8 +130,7 @@ def get_exit_code(returncode: int, written: bool) -> int:
 
 
 def get_program_name(command: Sequence[str]) -> str:
-    """Return the script or module that a command runs: ``train.py`` for ``python -u /x/train.py
-    -v``."""
+    """Return a command's script or module: ``train.py`` for ``python -u /x/train.py -v``."""
     for index, argument in enumerate(command):
         if argument.endswith(".py"):
             return Path(argument).name

@@ -4,7 +4,7 @@ CUPTI stays attached after torch.profiler stops, which slows down all later grap
 detaches CUPTI if the environment variable ``TEARDOWN_CUPTI`` is 1 while the profiler stops: it
 starts a thread that waits for the next call of the CUDA runtime and calls ``cuptiFinalize`` at the
 end of that call (libkineto/src/CuptiActivityApi.cpp, ``teardownContext``). Kineto uses ``getenv``,
-so the variable is set in the C environment for that moment only. ``os.environ`` never contains it.
+so the variable is set in the C environment for that moment only.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _POLL_S: Final = 0.0005
 
 
 def find_obstacle() -> str | None:
-    """Explain why CUPTI must stay attached. None if it can be detached."""
+    """Explain why CUPTI must stay attached, or return None."""
     if not sys.platform.startswith("linux"):
         return "CUPTI can be detached on Linux only"
     value = os.environ.get(TEARDOWN)

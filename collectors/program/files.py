@@ -40,34 +40,26 @@ class Identity(msgspec.Struct, frozen=True):
     """Identity of a process of the program."""
 
     rank: int | None
-    """Rank given by torchrun. None without torchrun."""
+    """Rank given by torchrun, or None."""
     group: RankGroup | None
-    """Ranks of torchrun. None without torchrun."""
     torch: str
-    """Version of the imported torch."""
     python: str
-    """Version of Python."""
     forked: bool = False
-    """True for a process forked from another process of the program: its exit code is unknown."""
+    """Forked from another process of the program: its exit code is unknown."""
     role: str = ""
-    """Name of the process in the program."""
     pid: int = 0
-    """Process id."""
     parent_pid: int = 0
-    """Process id of the parent."""
     start_method: StartMethod | None = None
-    """Start method, from multiprocessing or a fork. None if unknown."""
+    """From multiprocessing or a fork. None if unknown."""
 
 
 class Problems(msgspec.Struct, frozen=True):
     """Errors of the recorder that the program did not see."""
 
     errors: int
-    """Number of errors."""
     first: str
-    """Type and source of the first error."""
     stopped: bool = False
-    """True if the recorder stopped because of too many errors."""
+    """The recorder stopped because of too many errors."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -81,11 +73,11 @@ class Settings(msgspec.Struct, frozen=True):
     window: int
     attribute: bool = False
     window_replays: int = WINDOW_REPLAYS
-    """Maximum number of steps in a window that waits for more graphs of a family."""
+    """Maximum steps in a window that waits for more graphs of a family."""
     window_events: int = WINDOW_EVENTS
     """Estimated number of events that closes the window in any case."""
     window_seconds: float | None = None
-    """Maximum duration of that wait in seconds. None for no limit."""
+    """Maximum duration of that wait, or None."""
 
 
 class ProcessFolder:
@@ -94,9 +86,7 @@ class ProcessFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.refusals = 0
-        """Number of failed writes."""
         self.first_refusal: str | None = None
-        """Reason of the first failure."""
         (path / GRAPHS_FOLDER).mkdir()
 
     @classmethod

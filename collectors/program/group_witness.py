@@ -1,8 +1,8 @@
 """Detect if a signal was sent to the process group or to this process alone.
 
 A terminal, or a supervisor that ends a group, sends a signal to the program as well. Forwarding it
-would interrupt the program twice. The kernel does not report the target, so a child in the same
-group waits for the same signals and writes their numbers into a pipe.
+would interrupt the program twice. The kernel does not report the target, so a child in the group
+waits for the same signals and writes their numbers into a pipe.
 """
 
 from __future__ import annotations
@@ -30,11 +30,7 @@ os.read(0, 1)
 
 
 class GroupWitness:
-    """A child that receives the signals of this process group. Use as a context manager.
-
-    Args:
-        signals: Signals to report.
-    """
+    """Context with a child that receives the ``signals`` of this process group."""
 
     def __init__(self, signals: Sequence[signal.Signals]) -> None:
         self._seen: Counter[int] = Counter()

@@ -25,10 +25,7 @@ Callback: TypeAlias = Callable[[Any], None]
 
 
 class OptimizerSteps:
-    """Calls ``on_step`` after each step of an optimizer, until :meth:`stop`.
-
-    ``guard`` keeps errors of the recorder from the program.
-    """
+    """Calls ``on_step`` after each step of an optimizer, until :meth:`stop`."""
 
     def __init__(self, on_step: Callback, guard: Guard) -> None:
         self._on_step = on_step

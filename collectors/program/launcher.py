@@ -1,8 +1,7 @@
 """Run a program once, with a hook in each of its Python processes.
 
-The program starts as its user would start it (``python train.py``, ``torchrun ...``, ``python -m
-package``), with the same terminal, and is not changed. A folder on PYTHONPATH contains a
-``sitecustomize`` that calls the hook after the import of torch
+The program starts as its user would start it, with the same terminal. A folder on PYTHONPATH
+contains a ``sitecustomize`` that calls the hook after the import of torch
 (docs/decisions/0008-hook-programs-with-sitecustomize.md).
 """
 
@@ -46,20 +45,16 @@ class PythonProcess(msgspec.Struct, frozen=True):
     """A Python process of the program."""
 
     pid: int
-    """Process id."""
     python: str
-    """Path of the interpreter."""
     torch: bool
-    """True if the process imported torch, which triggers the hook."""
+    """The process imported torch, which triggers the hook."""
     error: str | None
-    """Reason why the hook failed, such as a missing module. None if it succeeded or was not
-    triggered."""
+    """Reason why the hook failed, or None if it succeeded or was not triggered."""
 
 
 @dataclass(frozen=True)
 class ProgramExit:
-    """End of the program: exit code, negative for a signal, and its hooked Python processes in
-    order of their start."""
+    """Exit code of the program, negative for a signal, and its hooked processes by start."""
 
     returncode: int
     processes: tuple[PythonProcess, ...]
@@ -73,12 +68,10 @@ def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path)
     the main thread: signals that would end the caller are forwarded to the program.
 
     Args:
-        command: Program and arguments, as split by a shell.
         hook: ``module:function``, called without arguments right after ``import torch``, in the
             importing thread. It reads :func:`get_settings` and :func:`get_scratch_folder`. The
             result lists its errors. It runs again in a child that imports torch, but not in later
             forks.
-        settings: Text for the hook.
         scratch: Existing folder for files of the hooks.
 
     Raises:
@@ -98,7 +91,7 @@ def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path)
 
 
 def read_processes(scratch: Path) -> tuple[PythonProcess, ...]:
-    """Read the hooked Python processes, in order of their start."""
+    """Read the hooked Python processes by start."""
     notes = (scratch / _NOTES).glob("*.json")
     return tuple(
         msgspec.json.decode(note.read_bytes(), type=PythonProcess)
@@ -125,7 +118,7 @@ def get_scratch_folder() -> Path:
 
 
 def explain_unwatched(ended: ProgramExit) -> str | None:
-    """Explain in one sentence why no process could be hooked. None if one was hooked."""
+    """Explain in one sentence why no process could be hooked, or return None."""
     if any(process.torch and process.error is None for process in ended.processes):
         return None
     for process in ended.processes:
@@ -137,8 +130,7 @@ def explain_unwatched(ended: ProgramExit) -> str | None:
 
 
 def describe_unhooked(ended: ProgramExit) -> str | None:
-    """Describe processes that imported torch but could not be recorded. None if all were
-    recorded."""
+    """Describe processes with torch that could not be recorded, or return None."""
     torch = [process for process in ended.processes if process.torch]
     errors = [process.error for process in torch if process.error is not None]
     if not errors:
@@ -216,8 +208,7 @@ def _forward_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def require_hook(command: Sequence[str], modules: Sequence[str]) -> None:
-    """Check that the program's Python, if the command names one, has the modules that the hook
-    needs.
+    """Check that the program's Python, if the command names one, has the modules of the hook.
 
     This prevents hours of training without a recording. Launchers such as torchrun are not checked.
 

@@ -51,8 +51,8 @@ def add_origin(identity: Identity) -> Identity:
 
 
 def _find_origin(forked: bool) -> tuple[str, int, StartMethod | None]:
-    """Return the name of this process, its parent's id, and its start method, from multiprocessing
-    or a fork. Imports no further modules."""
+    """Return name, parent id and start method from multiprocessing or a fork. Imports nothing
+    more."""
     script = Path(sys.argv[0]).name if sys.argv else ""
     processes: Any = sys.modules.get("multiprocessing.process")
     parent = processes.parent_process() if processes is not None else None

@@ -1,5 +1,4 @@
-"""Connect a program and the recorders of its processes: keep errors away, and follow forked
-children.
+"""Connect a program and the recorders of its processes.
 
 A forked child inherits the watched methods of torch and its parent's recorder, whose files belong
 to the parent. It gets its own recorder when it first captures or labels a step, because most
@@ -25,8 +24,6 @@ class ProcessWatcher:
     """Watches this process, and its forked children if they are followed.
 
     Args:
-        settings: Settings of the recorder.
-        folder: Folder of this process.
         follow: Creates the folder of a forked child that captures, and ensures the call of
             :meth:`finish` at its end. None to ignore forked children.
         mind_end: Called at the first capture of each process, after the setup by multiprocessing,
@@ -71,10 +68,9 @@ class ProcessWatcher:
         return stop
 
     def finish(self, goes_on: bool = False) -> None:
-        """Write everything and stop recording. May be called again.
+        """Write everything and stop recording; may be called again.
 
-        Args:
-            goes_on: True if the process continues.
+        ``goes_on``: the process continues.
         """
         recorder = self._recorder
         if recorder is not None:
@@ -143,7 +139,7 @@ class ProcessWatcher:
                 self._recorder.end_capture(counter)
 
     def record_capture(self, counter: ReplayCounter, graph: object, duration_ns: int) -> None:
-        """Handle a finished capture. ``duration_ns``: duration of the call that ends it, in ns."""
+        """Handle a finished capture; ``duration_ns`` is of the call that ends it."""
         with self._guard:
             if self._recorder is not None:
                 self._recorder.record_capture(counter, graph, duration_ns)
@@ -161,7 +157,7 @@ class ProcessWatcher:
                 self._recorder.record_first_launch(counter, start_ns, end)
 
     def create_timer(self, counter: ReplayCounter) -> ReplayTimer | None:
-        """Create a timer for the next replay on the GPU. None if it is not timed."""
+        """Create a timer for the next replay on the GPU, or None."""
         with self._guard:
             if self._recorder is not None:
                 return self._recorder.loop.create_timer(counter.number)
@@ -182,7 +178,6 @@ class ProcessWatcher:
                 counter.awake = False
 
     def _create_fork_recorder(self) -> None:
-        """Create the recorder of a forked child, if it has none."""
         if self._parents is not None and self._follow is not None:
             parents, self._parents = self._parents, None
             parents.restore_torch()

@@ -2,8 +2,8 @@
 
 torch.profiler.profile imports torch._inductor when it starts (3 s and 900 modules unless already
 imported), builds a Python object of every event when it stops, and compresses the trace in the
-program's thread. A session uses the layer below instead: another thread writes the trace, and the
-bundle's writer compresses it after the program has ended.
+program's thread. A session uses the layer below: another thread writes the trace, and the bundle's
+writer compresses it later.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class StoppedSession(Struct, frozen=True):
     """Result of stopping a session."""
 
     close_ns: int
-    """Pause of the program's thread, in ns."""
+    """Pause of the program's thread."""
     attached_reason: str | None
-    """Reason why CUPTI stays attached although it should be detached. None otherwise."""
+    """Reason why CUPTI stays attached against the request, or None."""
     problem: str | None = None
-    """Reason for a missing trace. None if there is a trace."""
+    """Reason for a missing trace, or None."""
 
 
 class _ThreadEnd:
@@ -58,7 +58,6 @@ class _ThreadEnd:
         self._local.end = _FreeCallback(self._handle_thread_end)
 
     def cancel(self) -> None:
-        """Cancel the call."""
         self._callback = None
 
     def _handle_thread_end(self) -> None:
@@ -68,8 +67,6 @@ class _ThreadEnd:
 
 
 class _FreeCallback:
-    """Calls ``callback`` when it is freed."""
-
     __slots__ = ("_callback",)
 
     def __init__(self, callback: Callable[[], None]) -> None:
@@ -80,11 +77,7 @@ class _FreeCallback:
 
 
 class TraceWriter:
-    """Writes traces of stopped profilers outside the program's thread.
-
-    Args:
-        guard: Keeps errors of torch from the program.
-    """
+    """Writes traces of stopped profilers outside the program's thread."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
@@ -143,7 +136,6 @@ class Session:
     """One session of the profiler. Only the thread that starts it can stop it.
 
     Args:
-        shapes: Record the shapes of operators' inputs.
         thread_ends: Called if the thread that starts it ends first.
 
     Raises:
@@ -161,7 +153,6 @@ class Session:
         _add_rank()
         self._thread_end = _ThreadEnd(thread_ends)
         self.open_ns = time.perf_counter_ns() - begin
-        """Pause of the program's thread, in ns."""
 
     @property
     def is_owner(self) -> bool:
@@ -180,7 +171,6 @@ class Session:
 
         Args:
             trace: File of the trace, which ``writer`` writes later.
-            writer: Writes the trace.
             on_problem: Receives the reason if the trace cannot be written.
             detach: False if the program ends or starts another profiler.
             obstacle: Known reason why CUPTI must stay attached.
@@ -204,7 +194,7 @@ class Session:
         return StoppedSession(time.perf_counter_ns() - begin, reason)
 
     def _stop_and_detach(self) -> str | None:
-        """Return the reason why CUPTI is still attached. None if it is detached."""
+        """Return the reason why CUPTI is still attached, or None."""
         wait = TeardownWait()
         with request_teardown():
             self._stop()
@@ -231,7 +221,6 @@ class Session:
 
 
 def _add_rank() -> None:
-    """Write the rank into the trace, as torch.profiler does."""
     dist = torch.distributed
     if dist.is_available() and dist.is_initialized():
         rank = {"rank": dist.get_rank(), "world_size": dist.get_world_size()}

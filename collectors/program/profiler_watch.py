@@ -1,9 +1,9 @@
 """Detect profilers that the program starts, and close the recorder's session before them.
 
-torch allows one profiler per thread and Kineto one per process. If the recorder's session were
-open, the program's profiler would fail to start in the same thread, and would lose its events when
-the session ends in another one. So the low-level functions below ``torch.profiler``,
-``torch.autograd.profiler`` and ``torch.cuda.profiler`` are replaced wherever torch holds them.
+torch allows one profiler per thread and Kineto one per process. With the recorder's session open,
+the program's profiler would fail to start in the same thread, or lose its events. So the low-level
+functions below ``torch.profiler``, ``torch.autograd.profiler`` and ``torch.cuda.profiler`` are
+replaced wherever torch holds them.
 """
 
 from __future__ import annotations
@@ -65,12 +65,7 @@ def mark_own_profiler() -> Iterator[None]:
 
 
 class ProfilerWatch:
-    """Calls ``on_start`` before each profiler of the program, in the thread that starts it.
-
-    Args:
-        on_start: Closes the recorder's sessions.
-        guard: Keeps errors of the recorder from the program.
-    """
+    """Calls ``on_start`` before each profiler of the program, in the thread that starts it."""
 
     def __init__(self, on_start: Callable[[], None], guard: Guard) -> None:
         self._on_start = on_start

@@ -1,8 +1,7 @@
 """Counts that survive a killed process: replays, steps and step times.
 
 The file of a program's state is too slow to write often. These two files contain only numbers: a
-row of counts that is overwritten, and step times that are appended. Written data stays in a file
-when its process is killed.
+row of counts that is overwritten, and step times that are appended.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ COUNTS_FILE: Final = "counts.bin"
 STEPS_FILE: Final = "steps.bin"
 
 FLUSH_S: Final = 0.05
-"""Time between two writes in seconds. A killed process loses at most twice this."""
+"""Seconds between two writes. A killed process loses at most twice this."""
 
 _NO_TIME: Final = -1
 _HEAD: Final = 6
@@ -38,11 +37,10 @@ class Progress(Struct, frozen=True):
     series: int
     """Number of the series of step times. Each capture starts another one."""
     step_ns: Sequence[int]
-    """Step times of the series, in ns."""
+    """Step times of the series."""
     drain_ns: int | None
-    """Wait for the GPU after the last step, in ns. None if there was none."""
+    """Wait for the GPU after the last step, or None."""
     steps: int
-    """Number of finished steps."""
     dropped_steps: int
     """Number of steps without events."""
     replays: Sequence[int]

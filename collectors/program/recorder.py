@@ -73,44 +73,37 @@ _CALLERS: Final = 8
 
 @dataclass(eq=False)
 class _Capture:
-    """State of one capture."""
-
     counter: ReplayCounter
-    """Counter of its replays."""
     captured_at: tuple[str, ...]
     """``file:line`` of the calls that led to it, innermost first."""
     step: int
     """Number of steps before it."""
     thread: int
-    """Capturing thread."""
     name: str | None = None
-    """Name given by an engine. None without one."""
+    """Name given by an engine, or None."""
     began: int = 0
     """Start, in ns of the performance counter."""
     capture_ns: int = 0
-    """Duration in ns, without reading the graph."""
+    """Duration without reading the graph."""
     reading_ns: int = 0
-    """Time to read the graph, in ns."""
     nodes: int | None = None
-    """Number of nodes. None if unread."""
+    """Number of nodes, or None if unread."""
     problem: str | None = None
-    """Reason why it failed or could not be read. None otherwise."""
+    """Reason why it failed or could not be read, or None."""
     profiled: bool = False
-    """True if a profiler of the recorder ran."""
+    """A profiler of the recorder ran."""
     optimizer: tuple[int, str] | None = None
-    """Identity and name of the optimizer that stepped in it. None without one."""
+    """Identity and name of the optimizer that stepped in it, or None."""
     after: set[str] = field(default_factory=set)
     """Graphs from the same place of capture that were replayed right before it in its thread."""
     halfway: int = 0
     """Replays in the first half of the steps before the traced window."""
     before_window: int = 0
-    """Replays before the traced window."""
     window_replays: int = 0
-    """Replays in the traced window."""
     graphs: tuple[CapturedGraph, ...] = field(default=())
     """Graphs that were read but not written yet."""
     eviction: bool = False
-    """True if the program released the graph before a later capture."""
+    """The program released the graph before a later capture."""
 
 
 class ProgramRecorder:
@@ -129,7 +122,6 @@ class ProgramRecorder:
         self._clock = StepClock(self._handle_step_end, self._handle_step_start)
         self._ledger = StartupLedger(folder, guard, self._count_replays)
         self.loop = LoopRecorder(folder, guard, self._handle_scope_end)
-        """Records which graphs are replayed, when, and in which step."""
         self._profilers = ProfilerWatch(self._handle_profiler_start, guard)
         thread_ends = partial(self.end_traces, end=WindowEnd.THREAD)
         self._window = TracedWindow(
@@ -390,8 +382,7 @@ class ProgramRecorder:
         return sum(capture.counter.replays for capture in tuple(self._captures.values()))
 
     def _check_limit(self, capture: _Capture | None) -> None:
-        """Count a replay of ``capture``, and close the window during a step with too many
-        events."""
+        """Count a replay, and close the window during a step with too many events."""
         if self._open:
             return
         if capture is None:
@@ -428,8 +419,7 @@ class ProgramRecorder:
         self._handle_tick(BoundaryKind.OPTIMIZER, id(optimizer), f"{name} returns")
 
     def _handle_call(self, module: Any, inputs: tuple[Any, ...]) -> bool:
-        """Handle the call of an outermost module. True if its return must be reported as a possible
-        fallback."""
+        """Handle the call of an outermost module. True if it may be a fallback to report."""
         if self._window.profiling:
             self._check_limit(None)
         thread = get_ident()
@@ -566,7 +556,6 @@ class ProgramRecorder:
         self._write_state()
 
     def _can_time_again(self) -> bool:
-        """Check if no profiler affects the program any longer."""
         return (
             self._window.attached is None
             and self._attributing.attached is None
@@ -602,7 +591,6 @@ class ProgramRecorder:
         self._optimizers.stop()
 
     def _handle_profiler_start(self) -> None:
-        """Close sessions before a profiler of the program starts."""
         self._profiler_seen = self._profiler_seen or self._drain_ns is None
         self.loop.record_profiler()
         # The program's profiler uses CUPTI immediately.
@@ -667,7 +655,6 @@ class ProgramRecorder:
             self._ledger.write()
 
     def _write_compilation(self) -> None:
-        """Write new results of torch.compile."""
         count = self._compiled.record_count
         if count > self._compiled_told or self._compiled.is_finished:
             compilation = self._compiled.get_result()
@@ -676,12 +663,11 @@ class ProgramRecorder:
             self._compiled_told = count
 
     def _find_graph_id(self, graph: object) -> str | None:
-        """Return the id of a graph with a file, now or later."""
+        """Return the id of a graph that has a file, now or later."""
         capture = self._captures.get(getattr(graph, COUNTER, self._earlier).id)
         return capture.counter.id if capture is not None and capture.nodes else None
 
     def _write_problems(self) -> None:
-        """Write new errors of the recorder."""
         errors = self._guard.errors + self._folder.refusals
         first = self._guard.first_error or self._folder.first_refusal
         if first is not None and (errors, self._gave_up) != self._problems_written:
@@ -725,7 +711,6 @@ def _describe_holder(graph_id: str, name: str) -> str:
 
 
 def _is_compiled_capture(frame: FrameType | None) -> bool:
-    """Check if the capture belongs to torch.compile's cudagraph trees."""
     while frame is not None:
         if "cudagraph_trees" in frame.f_code.co_filename:
             return True

@@ -16,18 +16,14 @@ from graphviz_dash.bundle.staging import STAGING_SUFFIX, UNFINISHED_FILE, adopt_
 from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 
 STAGING_NAME: Final = "record"
-"""Name of the staging folders of recordings."""
 
 
 class UnfinishedRecording(msgspec.Struct, frozen=True):
     """Data of an unfinished recording for its bundle, besides the files of processes."""
 
     name: str
-    """Name of the run."""
     command: tuple[str, ...]
-    """Command line for the manifest."""
     program: str
-    """Name of the program."""
 
 
 def mark_unfinished(staging: Path, recording: UnfinishedRecording) -> None:
@@ -36,10 +32,9 @@ def mark_unfinished(staging: Path, recording: UnfinishedRecording) -> None:
 
 
 def finish_recordings(output: Path, report: Callable[[str], None]) -> None:
-    """Write the runs of recordings in ``output`` whose command was killed.
+    """Write the runs of killed recordings in ``output``, except those whose programs still run.
 
-    Recordings whose programs still run are left to the next command. ``report`` receives a line for
-    each recording.
+    ``report`` receives a line for each.
     """
     for folder in sorted(output.glob(f".{STAGING_NAME}.*{STAGING_SUFFIX}")):
         with adopt_folder(folder) as success:

@@ -37,7 +37,6 @@ class Rest:
         information if all graphs come equally often.
 
         Args:
-            counters: Counters of all graphs.
             boundary: Kind of event that ended steps.
             before: Replays of each graph at half of the steps.
         """

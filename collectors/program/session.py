@@ -1,5 +1,5 @@
-"""Record a program from inside: :func:`record` and :func:`step`, and the hook that ``graphviz-dash
-collect -- python train.py`` puts into each process.
+"""Record a program from inside: :func:`record`, :func:`step`, and the hook of ``graphviz-dash
+collect``.
 
 Imports torch only for recording.
 """
@@ -191,7 +191,6 @@ _forks_minded = False
 
 
 def _watch_forks() -> None:
-    """Notify the active watcher of forks."""
     global _forks_minded  # noqa: PLW0603  # a registration cannot be taken back
     if not _forks_minded:
         _forks_minded = True

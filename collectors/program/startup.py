@@ -17,14 +17,12 @@ from collectors.program.flusher import Flusher
 from graphviz_dash.model.ledger import SampleKind, SpanKind
 
 _INTERVAL_S: Final = 0.05
-"""Time between samples during start-up."""
 
 
 class StartupLedger:
     """Records the ledger of this process into ``folder``. Errors go to ``guard``.
 
     A thread takes samples from the initialization of CUDA to the end of the start-up.
-    ``count_replays`` returns the number of replays so far.
     """
 
     def __init__(

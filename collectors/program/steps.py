@@ -63,11 +63,8 @@ class StepClock:
     def handle_tick(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
         """Handle an event that may end a step.
 
-        Args:
-            kind: Kind of the event.
-            candidate: Identity within its kind. Compared by equality and kept, so it must not keep
-                objects of the program alive.
-            boundary: Description of the event.
+        ``candidate`` is its identity within ``kind``, compared by equality and kept, so it must not
+        keep objects of the program alive.
         """
         # The most frequent case comes first because it delays the program.
         if kind is self.boundary_kind and candidate == self._anchor:

@@ -1,11 +1,9 @@
 """Watch captures and replays in an unmodified program.
 
-All captures through torch use ``torch.cuda.CUDAGraph``: torch.cuda.graph, make_graphed_callables,
-the cudagraph trees of torch.compile, vLLM, Megatron; or, since torch 2.12,
+All captures through torch use ``torch.cuda.CUDAGraph`` or, since torch 2.12,
 ``torch.accelerator.Graph``. Their methods are replaced in the classes, which covers earlier imports
 and derived classes. A graph is read while its capture is open, so that the program controls its
-lifetime. :mod:`collectors.passes.capture_listener` serves our own passes, which keep each graph to
-time its instantiation.
+lifetime. :mod:`collectors.passes.capture_listener` serves our own passes.
 """
 
 from __future__ import annotations
@@ -28,7 +26,6 @@ from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.loop import SAMPLING_INTERVAL
 
 COUNTER: Final = "_graphviz_dash_counter"
-"""Attribute of a graph that contains its counter."""
 
 
 _REPLAY: Final = int(EventKind.REPLAY)
@@ -43,8 +40,7 @@ def compute_next_timed(replays: int) -> int:
     """Return the number of the next replay to time on the GPU after number ``replays``.
 
     The first replay is special, so timing starts with the second. Later, two consecutive replays
-    per round are timed, so that a step that replays a graph twice is complete. Rounds become longer
-    for graphs with many replays.
+    per round are timed, in case a step replays a graph twice. Rounds become longer.
     """
     if replays < _PAIR or replays % _ROUND == _PAIR:
         return replays + 1
@@ -83,10 +79,9 @@ class Watcher(Protocol):
     """Handles captures and replays, in the threads of the program. Raises nothing."""
 
     def begin_capture(self, graph: object, pool: Any) -> ReplayCounter | None:
-        """Handle the start of a capture into the memory pool ``pool``, None if the program names
-        none.
+        """Handle the start of a capture into ``pool``, None if the program names none.
 
-        Returns the counter of the graph, already attached to it. None to ignore the capture.
+        Returns the counter, already attached to the graph, or None to ignore the capture.
         """
 
     def end_capture(self, counter: ReplayCounter) -> None:
@@ -96,8 +91,8 @@ class Watcher(Protocol):
         """Handle a finished capture whose ending and instantiating call lasted ``duration_ns``."""
 
     def record_instantiation(self, counter: ReplayCounter, start_ns: int, duration_ns: int) -> None:
-        """Handle the instantiation of a graph that the program keeps. ``start_ns``: start by the
-        performance counter; ``duration_ns``: duration in ns."""
+        """Handle the instantiation of a graph that the program keeps; starts at ``start_ns`` by the
+        performance counter."""
 
     def record_failure(self, counter: ReplayCounter, error: BaseException) -> None:
         """Handle a capture that could not start or end. The program receives ``error``."""
@@ -109,7 +104,7 @@ class Watcher(Protocol):
         """Handle the first launch of a graph. Times are of the performance counter."""
 
     def create_timer(self, counter: ReplayCounter) -> ReplayTimer | None:
-        """Create a timer for the next replay on the GPU. None if it is not timed."""
+        """Create a timer for the next replay on the GPU, or None."""
 
 
 class _Passing:
@@ -126,7 +121,6 @@ class _Passing:
         """Do nothing."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """Report the error, which continues."""
         if error is None:
             return
         if self._counter is not None:
@@ -135,8 +129,6 @@ class _Passing:
 
 
 class _FirstLaunch:
-    """Reports the first launch of a graph at its end."""
-
     __slots__ = ("_counter", "_watcher")
 
     def __init__(self, watcher: Watcher, counter: ReplayCounter) -> None:
@@ -144,7 +136,6 @@ class _FirstLaunch:
         self._counter = counter
 
     def end(self, start_ns: int) -> None:
-        """Report the launch, which started at ``start_ns``."""
         self._watcher.record_first_launch(self._counter, start_ns, perf_counter_ns())
 
 
@@ -159,12 +150,9 @@ def attach(graph: object, counter: ReplayCounter) -> None:
 
 
 def watch_graphs(watcher: Watcher, earlier: ReplayCounter) -> Callable[[], None]:
-    """Report captures and replays to ``watcher`` until the returned function is called, which
-    restores torch.
+    """Report captures and replays to ``watcher`` until the returned function restores torch.
 
-    Args:
-        watcher: Handles captures and replays.
-        earlier: Counts the replays of graphs unknown to ``watcher``.
+    ``earlier`` counts the replays of graphs unknown to ``watcher``.
     """
     stops = [_watch_class(graph_class, watcher, earlier) for graph_class in _list_graph_classes()]
 
@@ -202,7 +190,6 @@ def _watch_class(graph_class: Any, watcher: Watcher, earlier: ReplayCounter) -> 
 def _build_methods(
     graph_class: Any, watcher: Watcher, earlier: ReplayCounter
 ) -> dict[str, Callable[..., None]]:
-    """Build the watched methods of a graph class."""
     begin, end = graph_class.capture_begin, graph_class.capture_end
 
     def capture_begin(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -289,7 +276,6 @@ def _build_instantiate(
 
 
 def _get_pool(graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the memory pool of a capture. None if the program names none."""
     if hasattr(graph, "graph_pool"):
         return graph.graph_pool
     return args[0] if args else kwargs.get("pool")

@@ -36,16 +36,15 @@ SETTLE: Final = 3
 """Profiled steps before the marked ones: CUPTI allocates its buffers then."""
 
 _CLOSE_S: Final = 1.0
-"""Maximum wait for the traced thread to close the window for another thread, in seconds."""
+"""Maximum wait in seconds for the traced thread to close the window."""
 
 _HARD_LIMIT: Final = 5
 """Factor on the event limit for a window without a complete step."""
 
 _EXTENSION_SHARE: Final = 4
-"""Divisor of the event limit after the requested steps: stopping must not pause for long just to
-trace further sizes, whose replays are timed without a profiler. Eager work between segments has up
-to 2.4 times as many events as estimated.
-"""
+"""Divisor of the event limit after the requested steps: stopping must not pause for long to trace
+further sizes, which are timed without a profiler. Eager work between segments has up to 2.4 times
+as many events as estimated."""
 
 _CALL_EVENTS: Final = 3
 """Events of a graph launch besides its nodes."""
@@ -61,7 +60,7 @@ UNUSED: Final = "the program has not used CUDA"
 
 
 class TracedWindow:
-    """A window of marked, synchronised steps. Call :meth:`boundary` between them.
+    """A window of marked, synchronised steps. Call :meth:`end_step` between them.
 
     ``profiling``: True while the profiler runs. ``marked``: number of complete steps in the trace.
     ``done``: True if no more steps follow. ``refused``: reason for a missing trace, or None.
@@ -89,7 +88,6 @@ class TracedWindow:
         self.attached: str | None = None
         self.ended_by: WindowEnd | None = None
         self.traces = TraceWriter(guard)
-        """Writes the traces of this process."""
         self._settings = settings
         self._on_mark = on_mark
         self._thread_ends = thread_ends
@@ -140,8 +138,7 @@ class TracedWindow:
     def end_step(self, covers: bool) -> None:
         """End a step in the window: mark the next one, or close after the last.
 
-        Args:
-            covers: True if the window contains all required graphs.
+        ``covers``: the window contains all required graphs.
         """
         session = self._session
         if session is None:
@@ -169,8 +166,7 @@ class TracedWindow:
             self._step.__enter__()
 
     def count_replay(self, nodes: int | None) -> None:
-        """Count a replay of a graph with ``nodes`` nodes, None if unknown. Closes the window after
-        too many events."""
+        """Count a replay of a graph with ``nodes`` nodes, None if unknown, and check the limit."""
         self._threads.add(get_ident())
         self._events += _CALL_EVENTS + (_UNKNOWN_NODES if nodes is None else nodes)
         self.check_limit()
@@ -200,11 +196,9 @@ class TracedWindow:
         self._allocations = allocations
 
     def _exceeds_settling(self) -> bool:
-        """Check if further unmarked steps would exceed the event limit."""
         return self._events * 2 * SETTLE > self._settings.window_events
 
     def _find_limit(self, covers: bool, now: int) -> WindowEnd | None:
-        """Return the limit that the window has reached, if any."""
         settings = self._settings
         if self.marked and self._events >= settings.window_events:
             return WindowEnd.EVENTS
@@ -219,8 +213,8 @@ class TracedWindow:
         return WindowEnd.SECONDS if late else None
 
     def close(self, end: WindowEnd | None = None, detach: bool = True) -> None:
-        """Stop the profiler. An unfinished step stays unmarked. Another thread than the traced one
-        waits a moment for the traced thread to close the window.
+        """Stop the profiler. An unfinished step stays unmarked. Another thread waits a moment for
+        the traced thread to close the window.
 
         Args:
             end: Reason. None if the program ends.
@@ -306,7 +300,7 @@ class CaptureSession:
         self._writer = writer
         self.used = self.profiling = False
         self.attached: str | None = None
-        """Reason why CUPTI is still attached afterwards. None otherwise."""
+        """Reason why CUPTI is still attached afterwards, or None."""
         self._wanted = is_enabled
         self._trace = trace
         self._quiet = 0
@@ -317,9 +311,7 @@ class CaptureSession:
     def begin_capture(self, graph_id: str, compiled: bool) -> None:
         """Start the profiler at the first capture, and mark the capture in the trace.
 
-        Args:
-            graph_id: Id of the graph.
-            compiled: True for captures of torch.compile, whose compiler must not see the ranges.
+        ``compiled`` captures are torch.compile's, whose compiler must not see the ranges.
         """
         if self._wanted and not self.used:
             session = start_session(Fact.CAPTURE_PASS, True, self._thread_ends, self._profilers)
@@ -349,8 +341,7 @@ class CaptureSession:
     def close(self, detach: bool = True) -> None:
         """Stop the profiler, if it runs.
 
-        Args:
-            detach: False if a profiler starts next, or the program ends.
+        ``detach``: False if a profiler starts next, or the program ends.
         """
         if self._session is not None:
             session, self._session = self._session, None
@@ -368,5 +359,4 @@ def _discard_problem(_problem: str) -> None:
 
 
 def _count_allocations() -> int:
-    """Return the number of allocations by torch on the current device."""
     return int(torch.cuda.memory_stats().get("allocation.all.allocated", 0))

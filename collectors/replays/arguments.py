@@ -25,10 +25,7 @@ class GraphMismatchError(Exception):
 def find_stale_arguments(graph: Any, new_graph: Any, record: StepRecord) -> list[StaleArgument]:
     """Return arguments of ``graph`` that a new capture of the step would replace.
 
-    Args:
-        graph: torch.cuda.CUDAGraph of the program.
-        new_graph: torch.cuda.CUDAGraph of a new capture.
-        record: Operators of the new capture, with their nodes and memory from outside.
+    Graphs are torch.cuda.CUDAGraph objects; ``record`` is of the new capture.
 
     Raises:
         GraphMismatchError: The graph is not kept, or has other nodes.

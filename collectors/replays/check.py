@@ -1,8 +1,7 @@
 """Find the first operator that a replay computes differently from an eager step.
 
-The step is captured with a hash of every operator's tensors behind it. Replays and eager steps then
-start from the same saved state, several times and with changed inputs, and their hashes are
-compared. The hashed graph belongs to the check and is destroyed with it.
+The step is captured with a hash of every operator's tensors. Replays and eager steps start from the
+same saved state, several times and with changed inputs, and their hashes are compared.
 """
 
 from __future__ import annotations
@@ -87,8 +86,6 @@ _GAP_KINDS: Final = {
 
 @dataclass
 class _HashedGraph:
-    """A capture of the step with hashes."""
-
     graph: Any
     """torch.cuda.CUDAGraph."""
     record: StepRecord
@@ -101,8 +98,6 @@ class _HashedGraph:
 
 @dataclass
 class _Rounds:
-    """Runs of replays and eager steps."""
-
     replays: list[list[Run]] = field(default_factory=list)
     """By round, in order."""
     eager: list[list[Run]] = field(default_factory=list)
@@ -113,11 +108,7 @@ class _Rounds:
 class StepChecker:
     """Compares replays of a step with eager steps.
 
-    Args:
-        step: Step to check: a function without arguments.
-        replays: Replays per round.
-        other_work: Called before each replay and each eager step, such as the rest of a
-            program's loop, or None.
+    ``other_work`` is called before each replay and each eager step, or None.
     """
 
     def __init__(
@@ -177,7 +168,6 @@ class StepChecker:
         )
 
     def _record_step(self) -> dict[int, ExternalMemory]:
-        """Run an eager step and return the memory from outside that it uses."""
         recorder = OperatorRecorder(None, capture=False)
         with torch.cuda.stream(self._stream), recorder:
             self._step()
@@ -298,7 +288,6 @@ class StepChecker:
         )
 
     def _add_arguments(self, check: ValueCheck, state: SavedState) -> ValueCheck:
-        """Compare the program's graph with a new capture, node by node."""
         if self._graph is None:
             return check
         state.restore()
@@ -319,7 +308,6 @@ class StepChecker:
     def _add_parameters(
         self, check: ValueCheck, hash_graph: _HashedGraph, state: SavedState
     ) -> ValueCheck:
-        """Capture again and compare the arguments of kernels outside operators."""
         if not hash_graph.foreign:
             return check
         state.restore()
@@ -341,7 +329,6 @@ class StepChecker:
         state: SavedState,
         inputs: Sequence[torch.Tensor],
     ) -> ValueCheck:
-        """Run the first wrong replay again and read the elements of the first wrong tensor."""
         first = find_first_difference(check)
         if first is None or first.absent:
             return check
@@ -458,7 +445,7 @@ def _build_operators(operators: Sequence[OperatorFacts]) -> list[CheckedOperator
 
 
 def _name_modules(step: Step) -> tuple[dict[int, str], frozenset[int]]:
-    """Return module paths by id, and the storages of their parameters and buffers."""
+    """Return module paths by id, and storages of parameters and buffers."""
     names: dict[int, str] = {}
     parameters: set[int] = set()
     for name, value in iter_step_values(step):

@@ -43,19 +43,14 @@ class MarksRequest:
     """Program to run with marks."""
 
     program: tuple[str, ...]
-    """Command line of the program."""
     output: Path
-    """Folder of the experiment."""
     name: str
-    """Name of the run."""
     hang_seconds: float
-    """Time without progress after which a replay hangs."""
     strict: bool
     """Check memory before each replay."""
     marks: bool
     """Put marks into graphs; otherwise only memory is watched."""
     command_line: tuple[str, ...]
-    """Complete command line, for the manifest."""
 
 
 def mark_program(
@@ -66,7 +61,6 @@ def mark_program(
     The exit code is the program's, or another one if the program succeeded in spite of a fault.
 
     Args:
-        request: Program and settings.
         report: Receives lines: hangs while they last, the rest at the end.
         describe: Describes a hanging replay in one line.
 

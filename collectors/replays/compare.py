@@ -1,4 +1,4 @@
-"""Compare the records of a captured step and of eager steps. Needs neither torch nor a GPU."""
+"""Compare the records of a captured step and of eager steps. Needs no torch."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ class ForeignKernel:
     before: int
     """Operator before which it was captured."""
     name: str
-    """Name of the kernel."""
     arguments: bytes
     """Arguments of its launch; empty if unreadable."""
 
@@ -58,7 +57,6 @@ class Run:
     operators: Sequence[OperatorFacts]
     """Its operators: those of the capture for a replay."""
     rows: Sequence[Row]
-    """Rows of the log."""
 
 
 def align_operators(
@@ -250,12 +248,8 @@ def find_tensor_differences(
 ) -> list[TensorDifference]:
     """Return the hashed tensors that differ between a replay and an eager step, in order.
 
-    Args:
-        replay: The replay, with the operators of the capture.
-        eager: The eager step in its place.
-        again: A second eager step from the same state, or None.
-        round_number: Number of the inputs.
-        replay_number: Number of the replay since the saved state.
+    ``repeat`` is a second eager step from the same state, or None. ``round_number`` counts inputs,
+    ``replay_number`` replays since the saved state.
     """
     alignment = align_operators(replay.operators, eager.operators)
     repeat_rows = {} if repeat is None else _index_rows(repeat)
@@ -315,9 +309,7 @@ def find_missing_orders(
 ) -> list[MissingOrder]:
     """Return reads of memory that no dependency orders behind its write.
 
-    Args:
-        operators: Operators of the capture.
-        edges: Dependencies between nodes: source and target in creation order.
+    ``edges`` are source and target nodes in creation order.
     """
     if len({operator.stream for operator in operators if operator.node_count}) < 2:
         return []

@@ -1,4 +1,4 @@
-"""Facts about the operators of a step, recorded eagerly and in a capture. Needs no torch."""
+"""Facts about a step's operators, eager and captured. Needs no torch."""
 
 from __future__ import annotations
 
@@ -54,9 +54,7 @@ class OperatorFacts:
     on_gpu: bool
     random: bool
     writes_cpu: bool
-    """It writes a CPU tensor."""
     in_capture: bool
-    """Its stream was part of the capture."""
     slots: list[Slot] = field(default_factory=list)
     hash_gaps: list[str] = field(default_factory=list)
     """Reasons for tensors that were not hashed."""
@@ -64,4 +62,3 @@ class OperatorFacts:
     """Index of its first node in the captured graph, or None if it added none."""
     node_count: int = 0
     in_backward: bool = False
-    """It ran in a backward pass."""

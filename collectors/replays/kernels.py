@@ -187,13 +187,9 @@ class CheckKernels:
         """Launch a hash of a tensor into the slot at an address.
 
         Args:
-            address: Address of the first element.
-            sizes: Shape.
-            strides: Strides in elements, or None for a contiguous tensor.
+            strides: In elements, or None for a contiguous tensor.
             item: Bytes of an element.
             kind: Number format, see the source.
-            slot: Address of the slot.
-            stream: Stream handle.
         """
         count = 1
         for size in sizes:

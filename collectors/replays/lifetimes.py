@@ -1,10 +1,10 @@
 """Follow the memory that captured graphs read and write, for the life of the process.
 
-A graph keeps addresses, not tensors. Every address among the parameters of its nodes is assigned to
-an owner at the end of the capture: a tensor, pinned memory, another graph's pool, or a block of the
-allocator without a tensor, such as a library's workspace. The death of a storage or graph requests
-a check before the next replay, so replays cost nothing while memory lives. Addresses and blocks are
-compared with the allocator as often as 0.5% of the time allows.
+A graph keeps addresses, not tensors. At the end of the capture, every address among its nodes'
+parameters is assigned to an owner: a tensor, pinned memory, another graph's pool, or a block of the
+allocator without a tensor. The death of a storage or graph requests a check before the next replay,
+so replays cost nothing while memory lives. Addresses and blocks are compared with the allocator as
+often as 0.5% of the time allows.
 """
 
 from __future__ import annotations
@@ -58,7 +58,6 @@ class WatchedMemory:
     begin: int
     end: int
     node: NodeOwner
-    """First node that uses it."""
     storage: StorageWeakRef | None
     """Storage of a tensor, or None."""
     pool: tuple[int, int] | None = None
@@ -82,12 +81,10 @@ class _WatchedGraph:
     dead: dict[int, SourceLocation | None] = field(default_factory=dict)
     """Positions in ``memory`` whose owner died since the last check, with the line."""
     reports: set[int] = field(default_factory=set)
-    """Positions in ``memory`` that were reported."""
     outputs: dict[int, NodeOwner] = field(default_factory=dict)
     """Nodes of a graphed backward pass by the addresses that they use; empty for other graphs."""
 
     def handle_death(self, position: int, spot: SourceLocation | None) -> None:
-        """Request a check before the next replay."""
         self.dead.setdefault(position, spot)
         self.count.next_check = 0
 
@@ -108,7 +105,6 @@ class LifetimeWatch:
         self._references: list[weakref.ref[Any]] = []
         self._workspace_line: SourceLocation | None = None
         self._parameters: list[weakref.ref[torch.Tensor]] = []
-        """Parameters of graphed callables."""
         self._next_comparison = 0
 
     def install(self) -> None:
@@ -139,14 +135,8 @@ class LifetimeWatch:
     ) -> None:
         """Assign the addresses of a captured graph to their owners.
 
-        Args:
-            graph_id: Id of the graph.
-            graph: torch.cuda.CUDAGraph.
-            handle: Its CUgraph.
-            record: Operators of the capture.
-            read: Its nodes.
-            count: Receives the replays to check.
-            is_callable: ``make_graphed_callables`` captures the graph as a part of a step.
+        ``count`` receives the replays to check. ``is_callable``: ``make_graphed_callables``
+        captures the graph as a part of a step.
         """
         pool = tuple(graph.pool())
         graph_pool = (int(pool[0]), int(pool[1]))
@@ -186,7 +176,7 @@ class LifetimeWatch:
                 return
 
     def check(self, graph_id: str) -> None:
-        """Check the memory of a graph before its next counted replay, and plan the next check."""
+        """Check a graph's memory before its next counted replay; plan the next check."""
         entry = self._graphs.get(graph_id)
         if entry is None:
             return
@@ -342,7 +332,6 @@ class LifetimeWatch:
 
 
 def _detect_move(reference: StorageWeakRef, address: int) -> bool:
-    """Check if a live storage has another address now."""
     storage = torch.UntypedStorage._new_with_weak_ptr(reference.cdata)
     return storage is not None and storage.data_ptr() != address
 
@@ -357,7 +346,6 @@ class _DeathHandler:
         self._position = position
 
     def __call__(self, _reference: object) -> None:
-        """Handle the release of the memory."""
         self._entry.handle_death(self._position, find_user_location(sys._getframe().f_back))
 
 
@@ -371,7 +359,6 @@ def _sort_extents(record: StepRecord) -> list[tuple[int, int, int]]:
 
 
 def _find_block(segment: Segment, address: int) -> tuple[int, int] | None:
-    """Return address and size of the live block that contains an address, or None."""
     for begin, size in segment.live:
         if begin <= address < begin + size:
             return begin, size
@@ -402,7 +389,6 @@ def _watch_block(extent: tuple[int, int], node: NodeOwner) -> WatchedMemory:
 
 
 def _list_node_addresses(handle: int, read: CapturedGraph) -> list[tuple[int, list[int]]]:
-    """Return the possible addresses among the parameters of each node."""
     reader = OperandReader(AllocationResolver((), (), lambda _: None))
     graph = driver.CUgraph(handle)
     _, count = call(driver.cuGraphGetNodes, graph, 0)
@@ -414,7 +400,6 @@ def _list_node_addresses(handle: int, read: CapturedGraph) -> list[tuple[int, li
 
 
 def _find_operators(record: StepRecord) -> dict[int, int]:
-    """Return the operator of each node."""
     return {
         node: number
         for number, operator in enumerate(record.operators)

@@ -130,7 +130,7 @@ class MarksFile:
         self._view[row] = (self._view[row] + 1) & 0xFFFFFFFF
 
     def get_started_offset(self, number: int) -> int:
-        """Return the offset in bytes of the word that counts the replays that the GPU began."""
+        """Return the byte offset of the word that counts started replays."""
         return 4 * (_HEADER + _ROW * number + 1)
 
     def get_node_offset(self, number: int, node: int) -> int:

@@ -35,17 +35,12 @@ _MAX_NODES: Final = 16
 
 @dataclass
 class _LastProgress:
-    """Progress of one graph as last seen."""
-
     progress: GraphProgress
     last_change: float
-    """Time at which it changed last."""
 
 
 @dataclass
 class _Process:
-    """One process of the program."""
-
     folder: NoteFolder
     note: ProcessNote
     file: MarksFile | None = None
@@ -57,10 +52,8 @@ class ReplayMonitor:
     """Watches the marks of all processes of a program.
 
     Args:
-        scratch: Folder of the hooks' files.
         hang_seconds: Time without progress after which a replay hangs, or None to watch no hangs.
         report: Receives the hanging replays of all ranks, once per hang, while they hang.
-        clock: Seconds.
     """
 
     def __init__(
@@ -114,7 +107,6 @@ class ReplayMonitor:
             self._report(hangs)
 
     def _read_ranks(self, graph_id: str) -> tuple[RankProgress, ...]:
-        """Read the progress of all ranks in the graph of one id."""
         ranks = []
         for process in self._processes.values():
             if process.file is None or process.note.rank is None:
@@ -137,11 +129,7 @@ class ReplayMonitor:
         return tuple(sorted(ranks, key=lambda item: item.rank))
 
     def collect(self, returncode: int) -> ReplayCheck:
-        """Read everything after the program's end.
-
-        Args:
-            returncode: Exit code of the program, negative for a signal.
-        """
+        """Read everything after the program's end; a negative ``returncode`` is a signal."""
         self._find_processes()
         crashes: list[ReplayStop] = []
         memory: list[MemoryFate] = []
@@ -172,7 +160,7 @@ class ReplayMonitor:
     def read_faulty_graphs(self, check: ReplayCheck) -> list[CapturedGraph]:
         """Read the graphs with faults, each followed by its bodies, with each id once.
 
-        Ranks have graphs of the same id. The graph of a rank whose replay stopped comes first.
+        The graph of a rank whose replay stopped comes first.
         """
         ids = dict.fromkeys(
             (*(stop.graph for stop in check.stops), *(fate.graph for fate in check.memory))
@@ -319,7 +307,7 @@ def _is_crash(note: ProcessNote, returncode: int) -> bool:
 
 
 def format_hang(hang: ReplayStop) -> str:
-    """Describe a hanging replay in one line, while it hangs."""
+    """Describe a hanging replay in one line."""
     rank = "" if hang.rank is None else f"rank {hang.rank}, "
     seconds = round((hang.waited_ns or 0) / 1e9)
     start = f"Hang: {rank}{hang.graph}, replay {hang.replay}, no progress for {seconds} s"

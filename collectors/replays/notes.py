@@ -25,7 +25,6 @@ class MarksSettings(Struct, frozen=True):
     folder: str
     """Folder for files of marks, in shared memory if possible."""
     strict: bool = False
-    """Check memory before each replay."""
     marks: bool = True
     """Put marks into graphs; otherwise only memory is watched."""
 

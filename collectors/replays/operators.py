@@ -74,8 +74,6 @@ class ExternalMemory:
 
 @dataclass(frozen=True)
 class _Call:
-    """An operator that is about to run."""
-
     number: int
     facts: OperatorFacts
     inputs: list[torch.Tensor]
@@ -174,7 +172,6 @@ class OperatorRecorder(TorchDispatchMode):
         self._nodes = 0
 
     def __enter__(self) -> OperatorRecorder:
-        """Start to record."""
         hooks = torch.nn.modules.module
         self._hooks = [
             hooks.register_module_forward_pre_hook(self._enter_module),
@@ -185,7 +182,6 @@ class OperatorRecorder(TorchDispatchMode):
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Stop."""
         super().__exit__(*error)
         for hook in self._hooks:
             hook.remove()
@@ -359,7 +355,6 @@ class OperatorRecorder(TorchDispatchMode):
         targets: Sequence[torch.Tensor],
         results: Sequence[torch.Tensor],
     ) -> None:
-        """Note which storages the operator made or wrote."""
         before = {get_storage_id(tensor) for tensor in inputs if tensor.layout == torch.strided}
         for tensor in results:
             if tensor.layout != torch.strided:

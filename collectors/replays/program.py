@@ -52,8 +52,6 @@ def install_hook() -> None:
 
 
 class _GraphState(ReplayCount):
-    """State of one graph, attached to it."""
-
     __slots__ = ("id", "is_callable", "keeps_graph", "number", "recorder", "spot")
 
     def __init__(self, graph_id: str, *, keeps_graph: bool) -> None:
@@ -274,7 +272,6 @@ def _build_note(
 
 
 def _is_callable_capture(frame: FrameType | None) -> bool:
-    """Check if ``make_graphed_callables`` makes a capture."""
     while frame is not None:
         if frame.f_code.co_name == "make_graphed_callables":
             return True

@@ -62,7 +62,7 @@ def restore_generators(state: tuple[Any, ...]) -> None:
 def find_inputs(
     externals: Mapping[int, ExternalMemory], parameters: frozenset[int]
 ) -> list[torch.Tensor]:
-    """Return floating-point memory that the step reads only, except parameters (``fixed``).
+    """Return floating-point memory that the step reads only, except ``parameters``.
 
     Other integers in place of indices or offsets could lead outside memory.
     """

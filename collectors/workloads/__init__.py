@@ -1,10 +1,10 @@
 """Built-in workloads and lookup of user workloads.
 
-A workload is a factory: a function that builds model and inputs on the current CUDA device and
-returns the *step*, a callable without arguments. Each call of the step must do the same work on the
-same memory. The factory takes no argument, or the workload's parameters (see
-:mod:`collectors.passes.parameters`). A step may add nodes to the graph under capture (see
-explicit.py), and lists unsupported features in an attribute ``absent``, a tuple of Absent.
+A workload is a factory: it builds model and inputs on the current CUDA device and returns the
+*step*, a callable without arguments that does the same work on the same memory in each call. The
+factory takes no argument, or the workload's parameters (see :mod:`collectors.passes.parameters`). A
+step may add nodes to the graph under capture (see explicit.py), and lists unsupported features in
+``absent``, a tuple of Absent.
 """
 
 from __future__ import annotations

@@ -35,7 +35,6 @@ from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.run import Absent
 
 COUNT: Final = 1 << 18
-"""Elements of each array."""
 
 ITERATIONS: Final = 3
 """Iterations of the While body per step."""
@@ -160,7 +159,6 @@ class AllNodes:
     # -- as a graph ------------------------------------------------------------------------------
 
     def _build_graph(self, graph: GraphBuilder, after: list[Any]) -> Any:
-        """Add all nodes and return the last."""
         data, other, flag = (tensor.data_ptr() for tensor in (self._data, self._other, self._flag))
         kernels = self._kernels
         load = graph.add_copy(data, self._inputs.data_ptr(), SIZE, "HtoD", after)
@@ -191,7 +189,6 @@ class AllNodes:
         return graph.add_host_call(self._post, ctypes.addressof(self._arrived), [stored])
 
     def _add_decisions(self, graph: GraphBuilder, after: Any) -> Any:
-        """Add the deciding kernel and the conditional nodes; return the last."""
         data, other = self._data.data_ptr(), self._other.data_ptr()
         kernels, launch_shape = self._kernels, (BLOCKS, THREADS)
         choose, repeat, select = (graph.create_condition() for _ in range(3))
@@ -285,7 +282,6 @@ class AllNodes:
                 self._launch_kernel("reflect", BLOCKS, THREADS, _get_data_arguments(data), stream)
 
     def _read_state(self, stream: Any) -> tuple[int, int]:
-        """Wait for and return the step number and the remaining iterations."""
         target, source = self._seen.data_ptr(), driver.CUdeviceptr(self._state.data_ptr())
         call(driver.cuMemcpyDtoHAsync, target, source, 8, stream)
         call(driver.cuStreamSynchronize, stream)

@@ -66,7 +66,7 @@ class CreationOrder:
         torch.cuda.synchronize()
 
     def __call__(self) -> None:
-        """Run one step on the current stream, or add its nodes if that stream is capturing."""
+        """Run one step, or add its nodes to a capture."""
         stream = driver.CUstream(torch.cuda.current_stream().cuda_stream)
         if torch.cuda.is_current_stream_capturing():
             graph, after = get_capture_builder(stream)

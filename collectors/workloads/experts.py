@@ -16,9 +16,7 @@ class MixtureSize:
 
     layers: int = 2
     experts: int = 8
-    """Experts per layer."""
     tokens: int = 32
-    """Tokens per step."""
     hidden: int = 512
     """Width of a token; experts are internally twice as wide."""
 

@@ -21,11 +21,9 @@ class GptSize:
     hidden: int = 256
     heads: int = 4
     sequence: int = 128
-    """Tokens per sequence."""
     microbatch: int = 2
     """Sequences per step."""
     vocabulary: int = 4096
-    """Number of distinct tokens."""
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "heads", "sequence", "microbatch", "vocabulary"):

@@ -26,7 +26,6 @@ class Variant:
 
     batch: int = 1
     activation: Callable[[], nn.Module] = nn.GELU
-    """Factory of each layer's activation."""
     extra: bool = False
     """A sigmoid ends the step."""
     joined_late: bool = False
@@ -126,7 +125,7 @@ class GraphUpdate:
         torch.cuda.synchronize()
 
     def __call__(self) -> object:
-        """Run one step of the first variant."""
+        """Run the first variant."""
         return self.variants["first"]()
 
 

@@ -57,8 +57,7 @@ class Superset:
         torch.cuda.synchronize()
 
     def __call__(self) -> torch.Tensor:
-        """Run one step on the current stream, or add nodes of all layers if that stream is
-        capturing."""
+        """Run one step, or add its nodes to a capture."""
         stream = driver.CUstream(torch.cuda.current_stream().cuda_stream)
         if not torch.cuda.is_current_stream_capturing():
             self._data.zero_()

@@ -2,7 +2,7 @@
 
 Tensor parallelism follows Megatron-LM (Shoeybi et al., 2019, section 3): the first product of each
 pair is split by columns, the second by rows, attention by heads. Each half of a layer needs one
-all-reduce in the forward and one in the backward.
+all-reduce in each direction.
 """
 
 from __future__ import annotations
@@ -41,12 +41,10 @@ class _Split(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        """Return ``x``, which all ranks hold."""
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
-        """Sum the partial gradients of all ranks."""
         return _all_reduce(grad.contiguous())
 
 
@@ -55,13 +53,11 @@ class _Join(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        """Sum this rank's term ``x`` over the ranks."""
         ctx.mark_dirty(x)
         return _all_reduce(x)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
-        """Return the gradient, already complete on all ranks."""
         return grad
 
 

@@ -115,7 +115,6 @@ def create_semaphore_fd(uuid: bytes) -> int:
 
 
 def _load_entry_point() -> Callable[[c_void_p | None, bytes], int | None]:
-    """Load vkGetInstanceProcAddr."""
     for name in _LIBRARIES:
         try:
             library = ctypes.CDLL(name)

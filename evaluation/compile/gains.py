@@ -60,7 +60,7 @@ _AT_A_TIME: Final = 5
 
 
 class Place(NamedTuple):
-    """What a cause is known by in each process."""
+    """Identity of a cause across processes."""
 
     rule: CompileRuleId
     lines: tuple[UserLine, ...]
@@ -73,16 +73,16 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Promise:
-    """What is told of the step as written."""
+    """Predictions for the step as written."""
 
     place: Place
     """The first cause: the one that saves most, by the median over the processes."""
     each_ns: tuple[float, ...]
-    """What fixing it would save by each process, in ns; 0 where a process does not tell it."""
+    """Predicted saving by each process in ns; 0 if a process does not report the cause."""
 
     @property
     def ns(self) -> float:
-        """The promise that is scored."""
+        """The scored prediction."""
         return statistics.median(self.each_ns)
 
 
@@ -90,8 +90,8 @@ Told = ObservedStep | list[int]
 
 
 def promise(observations: Sequence[ObservedStep]) -> Promise | str:
-    """What is promised by the processes that ran the step as written, or which causes without a
-    saving there are."""
+    """Combine the predictions of processes that ran the step as written; without a saving, return
+    the causes as text."""
     account = observations[0].compilation
     savings_by_process: list[dict[Place, float]] = []
     rule_names: dict[CompileRuleId, None] = {}
@@ -114,7 +114,7 @@ def promise(observations: Sequence[ObservedStep]) -> Promise | str:
 def as_written(
     name: str, build: Build, count: int, caches: Path, number: int
 ) -> Iterator[Told | None]:
-    """Times of the step, in ns, whenever they are asked for, and then what is seen of it."""
+    """Yield times of the step in ns on request, and then its observation."""
     # A graph from an earlier cache does not say why it is split.
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(caches)
     with folder_of(f"{name}/{number}") as folder:
@@ -125,7 +125,7 @@ def as_written(
 def timed_alone(
     _: str, build: Callable[[], Step], count: int, caches: Path
 ) -> Iterator[Told | None]:
-    """Times of a step, in ns, as often as they are asked for."""
+    """Yield times of a step in ns on request."""
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(caches)
     step = build()
     timed(step, WARM_UP)
@@ -135,27 +135,24 @@ def timed_alone(
 
 
 class Model:
-    """The processes of a model: at first one that compiles it as written and one fixed."""
+    """Processes of a model; at first one as written and one fixed."""
 
     def __init__(self, name: str, build: Build, count: int, caches: Path) -> None:
         self.name = name
         self._build, self._count, self._caches = build, count, caches / name
         self.written: list[Apart[Told]] = []
-        """Those that run it as written."""
         self.fixed: list[Apart[Told]] = []
-        """Those that run it fixed."""
         self._start_pair()
 
     @property
     def processes(self) -> list[Apart[Told]]:
-        """All of them, in the order in which they are timed."""
+        """All, in the order of timing."""
         return [
             run_pair for pair in zip(self.written, self.fixed, strict=True) for run_pair in pair
         ]
 
     def start_others(self, processes: int) -> None:
-        """Starts the other processes, unless one of the first two has failed to compile; what is
-        compiled or given up in one process changes nothing in another."""
+        """Start the other processes unless one of the first two failed to compile."""
         ready = [process.is_ready(MOST_TO_COMPILE) for process in self.processes]
         for _ in range(processes - 1 if all(ready) else 0):
             self._start_pair()
@@ -180,13 +177,13 @@ class Model:
 
 @dataclass(frozen=True)
 class Tried:
-    """What was promised and measured of a model."""
+    """Prediction and measurement of a model."""
 
     name: str
     promise: Promise | str
     written_ns: tuple[float, ...]
-    """The time of the step as written in each process: of the turns' medians the least, for what
-    disturbs a turn makes it longer."""
+    """Time of the step as written by process: the lowest median of a turn, because disturbances
+    only add time."""
     fixed_ns: tuple[float, ...]
     """The same, fixed."""
 
@@ -197,19 +194,17 @@ class Tried:
 
     @property
     def off(self) -> float:
-        """What was promised, over what was saved, less 1."""
+        """Prediction divided by saving, less 1."""
         if isinstance(self.promise, str) or self.saved_ns <= 0:
             return float("inf")
         return self.promise.ns / self.saved_ns - 1
 
     @property
     def is_kept(self) -> bool:
-        """Whether the promise was kept."""
         return abs(self.off) <= _WITHIN
 
     @property
     def line(self) -> str:
-        """Its line of the table."""
         error = math.hypot(error_of_median(self.written_ns), error_of_median(self.fixed_ns))
         cells = [self.name]
         if isinstance(self.promise, str):
@@ -230,7 +225,7 @@ class Tried:
 
 
 def tried(model: Model) -> Tried | str:
-    """Measures a model; why nothing could be measured, where it has failed."""
+    """Measure a model; return the reason of a failure."""
     medians: dict[Apart[Told], list[float]] = {process: [] for process in model.processes}
     for _ in range(_TURNS):
         for process, process_medians in medians.items():
@@ -255,8 +250,7 @@ def tried(model: Model) -> Tried | str:
 
 
 def report(models: Iterable[Model], output_folder: str | None = None) -> tuple[int, int]:
-    """Prints the lines of models, one measured after another; how many promises were kept, and of
-    how many."""
+    """Print a line per model; return how many predictions were right, and of how many."""
     kept_count = count = 0
     for model in models:
         result = tried(model)
@@ -274,7 +268,6 @@ def report(models: Iterable[Model], output_folder: str | None = None) -> tuple[i
 
 
 def print_head() -> None:
-    """Prints the head of the table."""
     print(
         "| model | first cause | line | before, µs | promised | by each process | saved | off "
         "| processes |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -283,7 +276,6 @@ def print_head() -> None:
 
 
 def main() -> None:
-    """Prints the table."""
     options = arguments(__doc__, tuple(MODELS), steps=STEPS, processes=PROCESSES)
     start_time = time.monotonic()
     kept_count = count = 0

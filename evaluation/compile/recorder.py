@@ -102,23 +102,23 @@ STEPS: Final[dict[str, Callable[[], Step]]] = {
 
 @dataclass(frozen=True)
 class Took:
-    """What a compiled step took in one process."""
+    """Times of a compiled step in one process."""
 
     first_ns: float
-    """The median of its times with the recorder on, if it ever is, in ns."""
+    """Median time in ns, with the recorder on unless never recorded."""
     then_ns: float
-    """The same with the recorder ended: the same compiled code, the same graphs."""
+    """The same after the recorder ended, with the same code and graphs."""
     result: str
     """A digest of what a step gave at first."""
 
     @property
     def change(self) -> float:
-        """How much longer it took at first, as a part of what it took then."""
+        """Relative excess of the first time."""
         return self.first_ns / self.then_ns - 1
 
 
 def recorded(name: str, count: int) -> Iterator[Took | None]:
-    """The step in a process that is recorded, and then no longer is."""
+    """Time a step with the recorder, then without."""
     with tempfile.TemporaryDirectory() as folder:
         watcher = ProcessWatcher(Settings(skip=0, window=0), ProcessFolder(Path(folder)))
         with watcher.watch():
@@ -130,7 +130,7 @@ def recorded(name: str, count: int) -> Iterator[Took | None]:
 
 
 def unrecorded(name: str, count: int) -> Iterator[Took | None]:
-    """The step in a process that never was recorded."""
+    """Time a step twice without the recorder."""
     step = compiled(name)
     digest = result_of(step)
     yield None
@@ -139,7 +139,7 @@ def unrecorded(name: str, count: int) -> Iterator[Took | None]:
 
 
 def compiled(name: str) -> Step:
-    """The step, compiled, behind so many calls that the recorder times none any more."""
+    """Compile a step and call it until the recorder times no more calls."""
     # Else cuDNN and cuBLAS may add in another order in each process.
     torch.backends.cudnn.deterministic = True
     torch.backends.cudnn.benchmark = False
@@ -155,8 +155,7 @@ def compiled(name: str) -> Step:
 
 
 def settled_median(step: Step, count: int) -> float:
-    """The median of a step's times, in ns: of several turns the least, for what disturbs one makes
-    it longer."""
+    """Lowest median of several turns in ns, because disturbances only add time."""
     gc.collect()
     gc.disable()
     settled_times(step, 1)
@@ -175,7 +174,7 @@ Group = tuple[Apart[Took], ...]
 
 
 def started(names: Sequence[str], processes: int, count: int) -> list[Group]:
-    """For each step the processes, in turns one that is not recorded and one that is."""
+    """Start the processes of each step, alternately unrecorded and recorded."""
     return [
         tuple(
             Apart(name, partial(measure, count=count))
@@ -187,7 +186,6 @@ def started(names: Sequence[str], processes: int, count: int) -> list[Group]:
 
 
 def row(group: Group) -> str:
-    """The line of a step."""
     outcomes = []
     for process in group:
         outcomes.append(process.measured())
@@ -226,7 +224,6 @@ def report(groups: Sequence[Group]) -> None:
 
 
 def main() -> None:
-    """Prints the table."""
     options = arguments(__doc__, tuple(STEPS), processes=PROCESSES, steps=COUNT)
     groups = started(options.models or tuple(STEPS), options.processes, options.steps)
     wait_until_ready(chain.from_iterable(groups), options.seconds)

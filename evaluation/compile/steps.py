@@ -1,6 +1,4 @@
-"""Compiled steps under the recorder's account, the clock and the profiler: what the benchmarks of
-torch.compile share.
-"""
+"""Shared parts of the torch.compile benchmarks."""
 
 from __future__ import annotations
 
@@ -41,12 +39,12 @@ if DEVICE == "cpu":
 
 WARM_UP: Final = 2 if DEVICE == "cpu" else 15
 SETTLE_S: Final = 0.0 if DEVICE == "cpu" else 0.2
-"""Seconds of steps before those that are timed."""
+"""Seconds of warm-up before timing."""
 TRACED: Final = 2 if DEVICE == "cpu" else 8
 MOST_TO_COMPILE: Final = 120.0
-"""Seconds that the first compilation of a model may take, where others wait for it."""
+"""Limit for the first compilation of a model, in seconds."""
 MOST_TO_MEASURE: Final = 30.0
-"""Seconds that one measurement may take."""
+"""Limit for one measurement, in seconds."""
 
 _CORES: Final = sorted(os.sched_getaffinity(0))
 _ARE_MANY: Final = len(_CORES) >= 8
@@ -57,26 +55,20 @@ _OTHER_CORES: Final = _CORES[:-2] if _ARE_MANY else _CORES
 
 @dataclass(frozen=True)
 class ObservedStep:
-    """What was seen of one step."""
-
     compilation: Compilation | None
-    """What torch.compile did; None where nothing was compiled."""
+    """Facts of torch.compile; None if nothing was compiled."""
     time: StepTime | Missing
-    """Where the time of its traced steps goes."""
     step_ns: float
-    """Its time before the profiler, in ns: the median, of several turns the least."""
+    """Time in ns without the profiler: the lowest median of several turns."""
 
 
 @dataclass(frozen=True)
 class Outcome(Generic[Result]):
-    """What came of one model."""
-
     name: str
-    """The model's."""
     result: Result | None
-    """What was measured; None where it failed."""
+    """None after a failure."""
     failure: str | None = None
-    """Why it failed, in a line; None where it did not."""
+    """Reason on one line; None without a failure."""
 
 
 def graphed(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
@@ -87,7 +79,6 @@ def graphed(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
 
 def random(*sizes: int) -> torch.Tensor:
-    """Random numbers on the device."""
     return torch.randn(*sizes, device=DEVICE)
 
 
@@ -115,8 +106,7 @@ def timed(step: Step, count: int) -> list[int]:
 
 
 def settled_times(step: Step, count: int) -> list[int]:
-    """Times of ``count`` synchronised steps, in ns, behind some that wake GPU and CPU: a process
-    that has waited for its turn is slow at first."""
+    """Times of ``count`` synchronised steps in ns, after a warm-up of GPU and CPU."""
     with quiet_cores():
         deadline = time.monotonic() + SETTLE_S
         while time.monotonic() < deadline:
@@ -126,9 +116,8 @@ def settled_times(step: Step, count: int) -> list[int]:
 
 @contextmanager
 def quiet_cores() -> Iterator[None]:
-    """Keeps all threads of this process on the two cores on which processes are measured, one after
-    another: it is not moved from core to core, and shares none with those that compile or read
-    traces, which :class:`Apart` keeps off them."""
+    """Keep all threads of this process on the two measuring cores, which :class:`Apart` keeps free
+    of compiling and reading traces."""
     _keep_on(_MEASURED_ON)
     try:
         yield
@@ -137,7 +126,7 @@ def quiet_cores() -> Iterator[None]:
 
 
 def _keep_on(cores: Collection[int]) -> None:
-    """Keeps all threads of this process on ``cores``, where the system lets it."""
+    """Pin all threads to ``cores`` if the system allows it."""
     for thread in os.listdir("/proc/self/task"):
         with suppress(OSError):
             os.sched_setaffinity(int(thread), cores)
@@ -152,8 +141,7 @@ def error_of_median(values: Sequence[float]) -> float:
 
 @contextmanager
 def folder_of(name: str) -> Iterator[Path]:
-    """A folder for the trace of a model, which is kept in ``COMPILE_BENCHMARK_FOLDER`` if that is
-    set."""
+    """Yield a folder for a model's trace; COMPILE_BENCHMARK_FOLDER keeps it."""
     output_folder = os.environ.get("COMPILE_BENCHMARK_FOLDER")
     if output_folder is None:
         with tempfile.TemporaryDirectory() as folder:
@@ -167,13 +155,11 @@ def folder_of(name: str) -> Iterator[Path]:
 def observed(
     build: Callable[[], Step], count: int, folder: Path, turns: int = 0
 ) -> Generator[list[int] | None, None, ObservedStep]:
-    """The step that ``build`` makes, timed ``count`` times and then traced into ``folder``,
-    where its time and the account of the compilation are written besides: nothing is timed behind
-    the trace, for CUPTI stays attached.
+    """Time a step ``count`` times, then trace it into ``folder`` with its time and account. Nothing
+    is timed after the trace, because CUPTI stays attached.
 
-    Yields None when the step is compiled. With ``turns`` it is timed so often, each time ``count``
-    times when it is asked for, and yields the times; and None once it is traced, before the trace
-    is read.
+    Yields None once the step is compiled. With ``turns``, yields ``count`` times on each request,
+    and None after the trace, before reading it.
     """
     medians: list[float] = []
     with record_compilation() as account:
@@ -201,11 +187,10 @@ def observed(
 
 
 class Apart(Generic[Result]):
-    """Measurements in a process of its own, a fork of this one, which must not have used the GPU.
+    """Measurements in a forked process; the parent must not have used the GPU.
 
-    ``measure`` makes them of ``name``: what it yields first says that it is ready, all that takes
-    long being compiled, and each further item is measured when it is asked for. A process that
-    waits to be asked uses neither the CPU nor the GPU.
+    ``measure`` first yields once everything is compiled, and then a measurement per request. A
+    waiting process uses neither CPU nor GPU.
     """
 
     def __init__(self, name: str, measure: Callable[[str], Iterator[Result | None]]) -> None:
@@ -221,30 +206,27 @@ class Apart(Generic[Result]):
 
     @property
     def has_failed(self) -> bool:
-        """Whether it measures nothing any more."""
         return self._failure is not None
 
     def is_ready(self, seconds: float) -> bool:
-        """Waits at most so long until it is ready; one that is late or fails measures nothing."""
+        """Wait at most this long; a late or failed process measures nothing."""
         if not self._ready:
             self._ready = self._received(seconds).failure is None
         return self._ready
 
     def measured(self) -> Outcome[Result]:
-        """The next measurement."""
         self.ask()
         self._is_asked = False
         return self._received(MOST_TO_MEASURE)
 
     def ask(self) -> None:
-        """Begins the next measurement, for which :meth:`measured` waits."""
+        """Begin the next measurement, which :meth:`measured` returns."""
         if self._failure is None and not self._is_asked:
             with suppress(BrokenPipeError):  # it has died: there is no answer
                 self._mine.send(None)
         self._is_asked = True
 
     def end(self) -> None:
-        """Ends the process."""
         self._process.kill()
         self._process.join()
 
@@ -265,7 +247,7 @@ class Apart(Generic[Result]):
 
 
 def wait_until_ready(processes: Iterable[Apart[Any]], seconds: float) -> None:
-    """Waits until all are ready; after ``seconds`` those that are late are ended."""
+    """Wait until all are ready; end those that are late."""
     deadline = time.monotonic() + seconds
     for process in processes:
         process.is_ready(max(0.0, deadline - time.monotonic()))
@@ -282,7 +264,7 @@ def _answer(connection: Connection, measure: Callable[[str], Iterator[object]], 
 
 
 def _told(error: Exception) -> str:
-    """An error in a line: what it says first, and the innermost line of a benchmark."""
+    """Describe an error by its first line and the innermost line of a benchmark."""
     message = " ".join(str(error).split())[:400]
     frames = traceback.extract_tb(error.__traceback__)
     frames_of_ours = [f for f in frames if "evaluation" in f.filename and f.filename != __file__]

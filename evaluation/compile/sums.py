@@ -35,14 +35,14 @@ Measured = tuple[float, StepTime | Missing]
 
 
 def measured(name: str, count: int) -> Iterator[Measured | None]:
-    """The step without a profiler, in ns, and where the time of the traced ones goes."""
+    """Yield the step time in ns without a profiler, and the parts of traced steps."""
     with folder_of(name) as folder:
         observation = yield from observed(MODELS[name], count, folder)
     yield observation.step_ns, observation.time
 
 
 def row(outcome: Outcome[Measured]) -> tuple[str, bool]:
-    """The line of a model, and whether its parts sum to the step."""
+    """Format a model; True if its parts sum to the step."""
     empty = " |" * (len(StepPart) + 3)
     if outcome.result is None:
         return f"| {outcome.name} | failed: {outcome.failure} |{empty}", False
@@ -65,12 +65,10 @@ def row(outcome: Outcome[Measured]) -> tuple[str, bool]:
 
 
 def started(names: Sequence[str], count: int) -> list[Apart[Measured]]:
-    """A process for each model, which begins to compile."""
     return [Apart(name, partial(measured, count=count)) for name in names]
 
 
 def report(processes: Sequence[Apart[Measured]]) -> None:
-    """Prints the table, one model measured after another."""
     parts = " | ".join(part.value for part in StepPart)
     print(f"| model | step, µs | graphs | {parts} | idle in the step / traced | sum off |")
     print("| --- " * (len(StepPart) + 5) + "|", flush=True)
@@ -84,7 +82,6 @@ def report(processes: Sequence[Apart[Measured]]) -> None:
 
 
 def main() -> None:
-    """Prints the table."""
     options = arguments(__doc__, tuple(MODELS), steps=STEPS)
     processes = started(options.models or tuple(MODELS), options.steps)
     wait_until_ready(processes, options.seconds)

@@ -28,7 +28,6 @@ def _made(name: str, is_fixed: bool) -> tuple[object, Compilation]:
 
 
 def main() -> None:
-    """Prints what is told of each model on a CPU."""
     print("| model | results | graphs, as written | fixed | first cause | line |")
     print("| --- | --- | --- | --- | --- | --- |")
     untold = Missing(Fact.SAVING, "there is no GPU")

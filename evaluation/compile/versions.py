@@ -28,7 +28,6 @@ _SECONDS: Final = 900
 
 
 def main() -> None:
-    """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pythons", nargs="+", metavar="PYTHON")
     parser.add_argument("--keep", type=Path, help="A folder for the logs.")
@@ -49,7 +48,7 @@ def main() -> None:
 
 
 def _recorded(python: str, folder: Path) -> dict[str, Any]:
-    """The facts that one version told, by name; what failed where it did not run."""
+    """Facts by name of one version, or its failure."""
     folder.mkdir(parents=True, exist_ok=True)
     libraries = Path(python).parents[1] / "stubs"
     environment = dict(os.environ) | {

@@ -1,7 +1,5 @@
-"""A program with graph breaks, recompiles, sizes that change and a skip; what the recorder told of
-it goes to the file that is named, as JSON. It is run by ``compile_versions.py`` in an interpreter
-with torch and msgspec alone.
-"""
+"""A program with graph breaks, recompiles, changing sizes and a skip. Writes the recorded facts as
+JSON to the given file. ``versions.py`` runs it with torch and msgspec alone."""
 
 from __future__ import annotations
 
@@ -69,7 +67,6 @@ def call(function: Callable[..., torch.Tensor], *inputs: object) -> torch.Tensor
 
 
 def run() -> list[torch.Tensor]:
-    """All of it; the results."""
     tensor = torch.ones(8)
     results = []
     for function in (broken, reading, disabled):
@@ -90,12 +87,11 @@ def line_of(mark: str) -> int:
 
 
 def has_line(lines: tuple[UserLine, ...], mark: str) -> bool:
-    """Whether the innermost line is that of ``mark``."""
     return bool(lines) and (lines[0].file, lines[0].line) == (HERE, line_of(mark))
 
 
 def facts_of(compilation: Compilation | None, guard: Guard, equal: bool) -> dict[str, Any]:
-    """What was told, by the names of the table's rows."""
+    """Facts by row name of the table."""
     facts: dict[str, Any] = {"torch": torch.__version__.partition("+")[0]}
     if compilation is None:
         return facts | {"recorded": "nothing"}
@@ -145,7 +141,7 @@ def _share(values: Any) -> str:
 
 
 def _of_sources() -> dict[str, Any]:
-    """What can only be seen on a GPU, looked up in the sources of this torch."""
+    """Facts that need a GPU, looked up in torch's sources."""
     trees, names = _text("cudagraph_trees"), set()
     for node in ast.walk(ast.parse(trees)):
         if isinstance(node, ast.Attribute):
@@ -191,7 +187,6 @@ def _text(module: str) -> str:
 
 
 def main() -> None:
-    """Runs it without the recorder and with it, and writes what was told."""
     warnings.simplefilter("ignore")
     limit = "recompile_limit" if hasattr(torch._dynamo.config, "recompile_limit") else None
     setattr(torch._dynamo.config, limit or "cache_size_limit", LIMIT)

@@ -65,7 +65,6 @@ def join_rows(rows: Sequence[Row], others: Sequence[Row]) -> None:
 
 
 def main() -> None:
-    """Write a table for each program."""
     results, target = map(Path, sys.argv[1:3])
     names = json.loads((results / "programs.json").read_text())
     bytes_tables = split_programs(read_rows(results / "bytes.csv"))

@@ -37,7 +37,6 @@ _RECORD: Final = (
 
 
 def trace_step(step: Step, file: Path) -> None:
-    """Trace eager steps with shapes."""
     for _ in range(3):
         step()
     torch.cuda.synchronize()
@@ -55,7 +54,6 @@ def trace_step(step: Step, file: Path) -> None:
 
 
 def capture_step(step: Step) -> torch.cuda.CUDAGraph:
-    """Capture a step after a warmup."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -69,7 +67,7 @@ def capture_step(step: Step) -> torch.cuda.CUDAGraph:
 
 
 def time_graph(graph: torch.cuda.CUDAGraph) -> float:
-    """Return the median time of a replay, in us."""
+    """Return the median replay time in us."""
     times = []
     for _ in range(ROUNDS):
         graph.replay()
@@ -93,7 +91,6 @@ def count_kernels(graph: torch.cuda.CUDAGraph) -> int:
 
 
 def record_case(case: Case, folder: Path) -> dict[str, Any]:
-    """Record a case before its change and time both."""
     torch.manual_seed(0)
     plain = case.plain()
     if case.graph:
@@ -116,7 +113,6 @@ def record_case(case: Case, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Record all cases within a time limit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=600)

@@ -126,7 +126,6 @@ class CallCounters(NamedTuple):
 
     @property
     def kernels(self) -> int:
-        """Number of kernels."""
         return len(self.names)
 
     @property
@@ -136,7 +135,6 @@ class CallCounters(NamedTuple):
 
     @property
     def bytes_ratio(self) -> float:
-        """Counted bytes divided by those of the shapes."""
         return self.counted_bytes / self.bytes
 
     @property
@@ -148,7 +146,6 @@ class CallCounters(NamedTuple):
 
     @property
     def has_good_bytes(self) -> bool:
-        """True if the bytes agree."""
         return abs(self.bytes_ratio - 1) <= MAX_BYTES_ERROR
 
     @property
@@ -257,12 +254,10 @@ def _count_flops(row: Mapping[str, str]) -> float:
 
 
 def list_programs() -> list[str]:
-    """List the programs with counters."""
     return sorted(file.name.split("-counters")[0] for file in DATA.glob("*-counters.csv.gz"))
 
 
 def generate_counter_lines() -> Iterator[str]:
-    """Generate the tables about hardware counters."""
     outliers: list[CallCounters] = []
     mismatches: list[CallCounters] = []
     yield (
@@ -343,7 +338,6 @@ def _format_median(values: Sequence[float]) -> str:
 
 
 def generate_saving_lines() -> Iterator[str]:
-    """Generate the table about predicted savings."""
     choice = CeilingsChoice(read_ceilings(DATA / "ceilings.json"), CeilingsOrigin.FILE)
     yield "| case | change | kernels | measured | predicted | interval | predicted / measured |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
@@ -383,7 +377,6 @@ def measure_case(name: str, choice: CeilingsChoice) -> EfficiencyReport:
 
 
 def measure_products() -> EfficiencyReport:
-    """Measure a step of large products."""
     choice = CeilingsChoice(read_ceilings(DATA / "ceilings.json"), CeilingsOrigin.FILE)
     report = measure_step_efficiency(open_run_trace(DATA / "products.json.gz"), choice)
     assert isinstance(report, EfficiencyReport)
@@ -391,7 +384,6 @@ def measure_products() -> EfficiencyReport:
 
 
 def main() -> None:
-    """Print the tables."""
     print("\n".join((*generate_counter_lines(), "", *generate_saving_lines())))
 
 

@@ -55,7 +55,6 @@ class Scene:
 
     @property
     def base(self) -> tuple[str, ...]:
-        """Options of the model."""
         return self._list_options(self.layers, self.length)
 
     def _list_options(self, layers: int, length: int) -> tuple[str, ...]:
@@ -181,7 +180,6 @@ class Runner:
 
     @property
     def remaining_s(self) -> float:
-        """Seconds left."""
         return self._end - time.monotonic()
 
     def run(self, jobs: Sequence[tuple[str, Settings, bool]]) -> None:
@@ -243,7 +241,6 @@ class Runner:
                     process.kill()
 
     def load(self, name: str) -> Run | None:
-        """Load the first recording of ``name``."""
         for folder in sorted(self.output.glob(f"{name}-*")):
             if (folder / "recorded" / "manifest.json").exists():
                 return load_run(folder / "recorded", traces=False)
@@ -260,7 +257,6 @@ class Runner:
 
 
 def predict(runner: Runner, scene: Scene) -> dict[str, Any]:
-    """Compute all predictions from the recordings."""
     predictions: dict[str, Any] = {"advice": {}, "fit": {}}
     for name, _, action in ADVICE:
         run = runner.load(name)
@@ -304,7 +300,6 @@ def print_sums(runner: Runner, names: Iterable[str]) -> None:
 
 
 def print_advice(runner: Runner, predictions: Mapping[str, Any]) -> None:
-    """Compare predicted and measured savings."""
     print("\nadvice: case, bytes predicted, measured, error; seconds predicted, measured")
     for name, better, action in ADVICE:
         before, after = runner.measure(name), runner.measure(better)
@@ -325,7 +320,6 @@ def print_advice(runner: Runner, predictions: Mapping[str, Any]) -> None:
 
 
 def print_fits(runner: Runner, names: Iterable[str], predictions: Mapping[str, Any]) -> None:
-    """Compare predicted and measured memory of other configurations."""
     print("\nfit: configuration, used predicted ± interval, measured, error")
     for name in names:
         measurement, prediction = runner.measure(name), predictions["fit"].get(name)
@@ -341,7 +335,6 @@ def print_fits(runner: Runner, names: Iterable[str], predictions: Mapping[str, A
 
 
 def main(output: Path, limit_s: float, scene: Scene = SCENE) -> None:
-    """Record, predict, measure, compare."""
     runner = Runner(output, limit_s)
     wasteful, frugal = scene.wasteful, scene.frugal
     runner.run([("warm", wasteful["base"], False)])

@@ -23,7 +23,6 @@ VOCABULARY = 32_000
 
 
 def read_age_s() -> float:
-    """Return the age of this process in seconds."""
     with open("/proc/self/stat") as file:
         ticks = int(file.read().rpartition(")")[2].split()[19])
     return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
@@ -54,8 +53,6 @@ class Layer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A stack of layers between embedding and head."""
-
     def __init__(self, layers: int, width: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(VOCABULARY, width)
@@ -65,7 +62,6 @@ class Decoder(nn.Module):
     def forward(
         self, tokens: torch.Tensor, caches: list[torch.Tensor], place: torch.Tensor
     ) -> torch.Tensor:
-        """Return logits of the next token."""
         x = self.embedding(tokens)
         for layer, cache in zip(self.layers, caches, strict=True):
             x = layer(x, cache, place)
@@ -73,7 +69,6 @@ class Decoder(nn.Module):
 
 
 def parse_options() -> argparse.Namespace:
-    """Parse the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--sizes", default="64,32,16,8,4,2,1")
     parser.add_argument("--pools", choices=("one", "each"), default="one")
@@ -106,14 +101,12 @@ class Server:
         self.side: Any = None
 
     def note(self, stage: str) -> None:
-        """Note used memory and age."""
         torch.cuda.synchronize()
         free, total = torch.cuda.mem_get_info()
         self.used[stage] = total - free
         self.seconds[stage] = read_age_s()
 
     def build(self) -> None:
-        """Build model, caches and inputs."""
         torch.set_default_dtype(torch.bfloat16)
         with torch.device("cuda"):
             self.net = Decoder(self.options.layers, self.options.width).eval()
@@ -124,7 +117,6 @@ class Server:
             self.place = torch.zeros(1, dtype=torch.long)
 
     def decode(self, size: int) -> torch.Tensor:
-        """Compute one step of ``size`` sequences."""
         with torch.inference_mode():
             return self.net(self.tokens[:size], self.caches, self.place)
 
@@ -141,7 +133,6 @@ class Server:
         torch.cuda.synchronize()
 
     def capture(self, size: int) -> None:
-        """Capture one size."""
         if self.options.collect:
             gc.collect()
         graph = torch.cuda.CUDAGraph(keep_graph=self.options.share)
@@ -153,7 +144,6 @@ class Server:
         self.graphs[size] = graph, output
 
     def start(self) -> None:
-        """Capture all sizes."""
         self.ballast = [{"number": number} for number in range(self.options.objects)]
         if self.options.freeze:
             gc.collect()
@@ -185,7 +175,6 @@ class Server:
 
 
 def main() -> None:
-    """Start, replay, and print facts."""
     options = parse_options()
     server = Server(options)
     while options.gate and not os.path.exists(options.gate):

@@ -26,29 +26,26 @@ GOAL_MOST: Final = 0.10
 
 
 class Score(Struct, frozen=True):
-    """A prediction and what it is held against; times in ns."""
+    """A prediction and the measurement; times in ns."""
 
     recorded: RecordedPlan
-    """The step."""
     then_ns: float | None
-    """What the collection predicted; None where no plan was timed."""
+    """Prediction at the time of collection; None without a timed plan."""
     now_ns: float
-    """What the model predicts now for the plan that was taken."""
+    """Current prediction for the selected plan."""
 
     @property
     def error(self) -> float:
-        """Of the prediction now, as a part of the measured time."""
+        """Relative error of the current prediction."""
         return self.now_ns / self.recorded.measured_ns - 1
 
 
 def recorded_plans(folder: Path = DATA) -> list[RecordedPlan]:
-    """The recorded steps, by name."""
     files = sorted(folder.glob("*.json.gz"))
     return [read_plan(path) for path in files]
 
 
 def score(recorded: RecordedPlan) -> Score:
-    """The prediction for the plan that was taken."""
     plan = recorded.plan
     operations = build_operations(plan.operators, MEASURED_COSTS)
     parts, owners = split_operations(
@@ -70,7 +67,7 @@ HEADINGS: Final = ("step", "nodes", "streams", "line", "collected", "predicted",
 
 
 def lines(scores: list[Score]) -> Iterator[str]:
-    """The table, and what it comes to; times in µs."""
+    """The table and its summary; times in µs."""
     for split in Split:
         split_scores = [row_score for row_score in scores if row_score.recorded.split is split]
         if not split_scores:
@@ -106,7 +103,6 @@ def lines(scores: list[Score]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Prints the table."""
     for line in lines([score(each) for each in recorded_plans()]):
         print(line)
 

@@ -33,7 +33,7 @@ _AT_ONCE: Final = 0.001
 
 
 def least_ns(step: EagerStep) -> int:
-    """What the work of ``step`` takes at least, by its intervals."""
+    """Shortest duration of the work of ``step``, by its intervals."""
     exclusive_ns = step.exclusive_duration - step.overlapped
     begin, end = step.begin, step.begin + step.duration
     order = np.argsort(begin, kind="stable")
@@ -50,7 +50,6 @@ def least_ns(step: EagerStep) -> int:
 
 
 def row(source: str, prediction: Prediction, min_ns: int, max_ns: float) -> str:
-    """One trace."""
     step = prediction.step
     speedup = prediction.speedup
     gain = "" if isinstance(speedup, Missing) else format_ratio(speedup.value)
@@ -66,7 +65,6 @@ def row(source: str, prediction: Prediction, min_ns: int, max_ns: float) -> str:
 
 
 def main() -> int:
-    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     below_count = above_count = 0

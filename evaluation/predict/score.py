@@ -66,34 +66,30 @@ _UNSEEN: Final = {
 }
 _OTHER_GPU: Final = "h100"
 _NOTICED: Final = 0.005
-"""A prediction that is further off by this has become worse."""
+"""Increase of an error that counts as worse."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """One workload: what was predicted from its eager trace, and what was measured."""
-
     recorded: RecordedWorkload
-    """The eager step, and what was measured clean."""
     predicted_ns: float
-    """The step time as predicted from the eager trace."""
     predicted_interval_ns: float
     """The same back to back."""
     half: float
-    """Half its interval of the step time, as a part of the prediction."""
+    """Half its interval of the step time, relative to the prediction."""
     interval_half: float
     """The same back to back."""
 
     @property
     def inside(self) -> tuple[bool, bool]:
-        """Whether step time and time back to back lie in their intervals."""
+        """Step time and back-to-back time: True for each inside its interval."""
         step = abs(1 - self.recorded.step_ns / self.predicted_ns)
         interval = abs(1 - self.recorded.interval_ns / self.predicted_interval_ns)
         return step <= self.half, interval <= self.interval_half
 
     @property
     def off(self) -> float:
-        """The error of the step time, as a part of what was measured."""
+        """Relative error of the step time."""
         return self.predicted_ns / self.recorded.step_ns - 1
 
     @property
@@ -103,14 +99,14 @@ class Scored:
 
 
 def calibration() -> Calibration:
-    """What is shipped."""
+    """The shipped calibration."""
     workloads = list(read(DATA / "calibration"))
     return calibrate(workloads, _source(workloads), [*checked()])
 
 
 def together(default: Calibration) -> str:
-    """What the shipped way gives for all recorded workloads that are no programs of calibration,
-    beside terms from all of them, each workload predicted from the others."""
+    """Compare the shipped calibration with terms fitted to all workloads, each predicted from the
+    others."""
     programs = list(read(DATA / "calibration"))
     held_workloads = [*checked(), *read(DATA / "unseen")]
     names = {workload.name for workload in held_workloads}
@@ -139,7 +135,7 @@ def together(default: Calibration) -> str:
 def _each_from_the_others(
     samples: Sequence[CalibrationSample], weights: Mapping[str, float]
 ) -> str:
-    """Errors, and intervals whose width is from the errors of the other ``samples``."""
+    """Errors, and intervals whose width comes from the errors of the others."""
     scales = [compute_error_scale(sample.sources, weights) for sample in samples]
     errors = [compute_sample_errors(sample)[0] for sample in samples]
     scores = [error / scale for error, scale in zip(errors, scales, strict=True)]
@@ -169,7 +165,7 @@ def _source(recorded: Sequence[RecordedWorkload]) -> CalibrationSource:
 
 
 def checked() -> Iterator[RecordedWorkload]:
-    """The workloads that play no part in the terms."""
+    """Workloads that were not used for the terms."""
     yield from read(DATA / "test")
     yield from read(SAMPLES, ONE_GRAPH)
 
@@ -185,7 +181,7 @@ def read(folder: Path, names: Sequence[str] = ()) -> Iterator[RecordedWorkload]:
 
 
 def scored(workload: RecordedWorkload, default: Calibration) -> Scored:
-    """The prediction of a checked workload, its interval from the errors of the others."""
+    """Predict a checked workload; its interval comes from the errors of the others."""
     sample = next(check for check in default.holdout_samples if check.name == workload.name)
     weights = default.errors.weights
     others = [
@@ -203,15 +199,14 @@ def scored(workload: RecordedWorkload, default: Calibration) -> Scored:
 
 
 def scored_unseen(workload: RecordedWorkload, default: Calibration, *, other_gpu: bool) -> Scored:
-    """The prediction of a workload that had no part in terms or widths, as ``predict`` makes it;
-    ``other_gpu``: it was recorded on another than the calibration."""
+    """Predict a workload as ``predict`` does, because terms and widths do not use it.
+    ``other_gpu``: recorded on another GPU than the calibration."""
     prediction_ns, interval = predict_times(workload, default)
     halves = compute_half_widths(workload.step, prediction_ns, default.errors, other_gpu=other_gpu)
     return Scored(workload, prediction_ns, interval, *halves)
 
 
 def table(rows: Sequence[Scored]) -> Iterator[str]:
-    """The rows as Markdown."""
     yield (
         "| workload | nodes | streams | GPU busy of the eager step | eager | graphed | predicted | "
         "interval | off by | back to back off by |"
@@ -242,7 +237,6 @@ def summary(rows: Sequence[Scored]) -> str:
 
 
 def lines(default: Calibration) -> Iterator[str]:
-    """All that is printed."""
     all_scores: list[Scored] = []
     for title, workloads in (
         ("Test workloads", read(DATA / "test")),
@@ -285,7 +279,6 @@ def _section(title: str, rows: Sequence[Scored]) -> Iterator[str]:
 
 
 def main() -> None:
-    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calibration", type=Path, help="write what is shipped to this file")
     parser.add_argument("--together", action="store_true", help="try terms from all workloads")

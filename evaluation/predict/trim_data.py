@@ -89,7 +89,6 @@ def trim(trace: dict[str, Any], max_steps: int) -> dict[str, Any]:
 
 
 def copy_run(source: Path, target: Path, max_steps: int) -> None:
-    """The bundle of ``source`` at ``target``, its trace trimmed."""
     manifest = msgspec.json.decode((source / "manifest.json").read_bytes(), type=Manifest)
     with BundleWriter(target) as writer:
         for entry in manifest.files:

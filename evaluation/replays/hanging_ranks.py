@@ -32,7 +32,6 @@ extern "C" __global__ void spin(volatile unsigned* flag) {
 
 
 def main() -> None:
-    """Capture, replay twice together, and then apart."""
     kind, seed = sys.argv[1], int(sys.argv[2])
     rank = int(os.environ["RANK"])
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
@@ -80,7 +79,6 @@ def main() -> None:
 
 
 def end_process() -> None:
-    """End this process after the hang was seen."""
     time.sleep(9)
     os._exit(0)
 
@@ -93,7 +91,6 @@ def load_spin() -> Any:
 
 
 def launch(function: Any, address: int) -> None:
-    """Launch a kernel of one thread with an address."""
     argument = ctypes.c_void_p(address)
     pointers = (ctypes.c_void_p * 1)(ctypes.addressof(argument))
     stream = torch.cuda.current_stream().cuda_stream

@@ -51,7 +51,6 @@ class Planter:
         self.is_armed = False
 
     def launch(self, address: int) -> None:
-        """Launch the kernel of this kind with one argument."""
         import ctypes
 
         argument = ctypes.c_void_p(address)
@@ -79,7 +78,6 @@ class Planter:
 
 
 def main() -> None:
-    """Capture, break something, and replay."""
     kind, blocks, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     torch.manual_seed(seed)
     net = torch.nn.Sequential(*(Block() for _ in range(blocks))).cuda()
@@ -127,7 +125,6 @@ def main() -> None:
 
 
 def free_memory(kind: str, planter: Planter, other: Any) -> None:
-    """Free or corrupt memory that the graph uses."""
     if kind in INDEX_KINDS:
         planter.index.fill_(10_000_000)
     if kind in ("freed", "unmapped"):

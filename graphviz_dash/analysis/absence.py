@@ -1,4 +1,7 @@
-"""Reasons why a pass, a table or a metric of a run is missing."""
+"""Reasons why a pass, a table or a metric of a run is missing.
+
+They come from the failed pass, the manifest's entry for the fact, or the pass that provides it.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def explain_missing(run: Run, fact: Fact, subject: str = "") -> Missing:
 
 
 def find_recorded_reason(run: Run, fact: Fact, subject: str = "") -> str | None:
-    """Return the manifest's reason for the missing ``fact``; None if it records none."""
+    """Return the manifest's reason for the missing ``fact``, if recorded."""
     name = format_manifest_name(fact, subject)
     return next((absent.reason for absent in run.manifest.absent if absent.fact == name), None)
 

@@ -28,12 +28,12 @@ def get_column(table: pl.DataFrame, name: str) -> Ints:
 
 
 def get_threads(table: pl.DataFrame) -> Ints:
-    """Return a number of each row's thread, shape (rows,), that differs between processes."""
+    """Return thread numbers, shape (rows,), which differ for equal ids of different processes."""
     return combine_threads(get_column(table, "pid"), get_column(table, "tid"))
 
 
 def combine_threads(process: Ints, thread: Ints) -> Ints:
-    """Combine process and thread ids to one number for each pair."""
+    """Return one number for each pair of ids."""
     return (process << _PROCESS_SHIFT) ^ thread
 
 

@@ -1,7 +1,4 @@
-"""Interpretation of a doctor report.
-
-The command line, its JSON and the Doctor page share the result of :func:`diagnose`.
-"""
+"""Interpretation of a doctor report: the outcome, ordered findings and the result of each rule."""
 
 from __future__ import annotations
 
@@ -102,7 +99,7 @@ class Diagnosis(Struct, frozen=True):
 
     @property
     def unchecked_rules(self) -> tuple[UncheckedRules, ...]:
-        """Unchecked rules, grouped by reason. A failed capture leaves many unchecked."""
+        """Unchecked rules by reason; a failed capture leaves many."""
         by_reason: dict[str, list[RuleOutcome]] = {}
         for outcome in self.rules:
             if outcome.status is CheckStatus.NOT_CHECKED:
@@ -136,7 +133,7 @@ def diagnose(report: DoctorReport) -> Diagnosis:
 
 
 def has_differing_replays(report: DoctorReport) -> bool:
-    """Return whether replays of a successful capture compute a different result than the step."""
+    """Return whether replays compute a different result than the step."""
     return report.captured is True and _determine_outcome(report) is CaptureOutcome.SILENT
 
 
@@ -150,7 +147,6 @@ def _determine_outcome(report: DoctorReport) -> CaptureOutcome:
 
 
 def _has_large_difference(report: DoctorReport) -> bool:
-    """Return whether a tensor differs after a replay far more than between eager steps."""
     return any(
         check.differing_elements
         and (

@@ -31,12 +31,12 @@ def format_cause(failure: Failure) -> str:
 
 
 def is_refusal(failure: Failure) -> bool:
-    """Return whether the collector itself gave up, for example if a mode cannot run a step."""
+    """Return whether the collector gave up, for example if a mode cannot run a step."""
     return failure.error == COLLECTOR_ERROR
 
 
 def has_no_end(failure: Failure) -> bool:
-    """Return whether a recorded program left no end; its recording is usable."""
+    """Return whether a recording has no end; it is usable."""
     return failure.stage is Pass.RECORDED and failure.error == PROCESS_DIED
 
 

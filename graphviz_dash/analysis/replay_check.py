@@ -1,8 +1,4 @@
-"""Interpretation of a replay check: faults, each with its node or operator and its cause.
-
-The command line, its JSON, the report and the Doctor page share the result of
-:func:`find_replay_faults`.
-"""
+"""Interpretation of a replay check: the faults, each with its node or operator and its cause."""
 
 from __future__ import annotations
 
@@ -60,14 +56,14 @@ class WrongOperator(Struct, frozen=True):
 
     cause: ReplayCause
     difference: TensorDifference | None
-    """First significant difference. None if the fault did not change a value."""
+    """First significant difference. None if the fault changed no value in this check."""
     operator: CheckedOperator
     index: int
-    """Index in the step."""
+    """In the step."""
     node: int | None
     """Number of its first node in a capture without hashes. None if it has none, or if unknown."""
     fact: FactDifference | None
-    """Fact that proves the cause, if any."""
+    """Proof of the cause. None if it follows from elsewhere."""
     writer: CheckedOperator | None
     """Other operator of the cause, such as one that is not waited for."""
     kernels: tuple[str, ...]
@@ -83,7 +79,7 @@ class StopFault(Struct, frozen=True):
     cause: ReplayCause
     stop: ReplayStop
     memory: MemoryFate | None
-    """Memory of the suspected node that was gone."""
+    """Memory of the suspected node that was gone, if any."""
     lagging: tuple[ReplayStop, ...]
     """Ranks that are behind in the same collective."""
 
@@ -103,15 +99,14 @@ class ReplayDiagnosis(Struct, frozen=True):
 
     check: ReplayCheck
     stops: tuple[StopFault, ...]
-    """Crashes and hangs."""
     wrong: tuple[WrongOperator, ...]
     """First wrong operator of each step."""
     memory: tuple[MemoryFault, ...]
-    """Memory used after its end, without the causes of crashes."""
+    """In the order of the reports, without the causes of crashes."""
 
     @property
     def faults(self) -> tuple[ReplayFault, ...]:
-        """Faults in the order of their importance."""
+        """All faults, most important first."""
         return (*self.stops, *self.wrong, *self.memory)
 
     @property
@@ -184,7 +179,7 @@ def diagnose_replays(check: ReplayCheck) -> ReplayDiagnosis:
 
 
 def list_replay_diagnoses(runs: Iterable[Run]) -> list[tuple[str, ReplayDiagnosis]]:
-    """Interpret the replay checks of ``runs``, with the names of their runs."""
+    """Interpret the replay checks of ``runs``, with run names."""
     return [(run.name, diagnose_replays(run.replay_check)) for run in runs if run.replay_check]
 
 
@@ -283,7 +278,7 @@ def _explain_by_fact(values: ValueCheck, first: TensorDifference) -> WrongOperat
 
 
 def _find_moved_view(values: ValueCheck, index: int) -> FactDifference | None:
-    """Return the changed number of a view right before an operator, such as an offset, or None."""
+    """Return the changed number of a view right before an operator, such as an offset."""
     return next(
         (
             fact
@@ -381,7 +376,7 @@ def _is_same_hang(first: ReplayStop, second: ReplayStop) -> bool:
 
 
 def find_differing_ranks(fault: StopFault) -> tuple[RankProgress, ...]:
-    """Return the ranks that keep the others waiting: another count of collectives, or behind."""
+    """Return the ranks that keep the others waiting: they are behind, or differ in collectives."""
     ranks = fault.stop.ranks
     if len(ranks) < 2:
         return ()
@@ -395,7 +390,6 @@ def find_differing_ranks(fault: StopFault) -> tuple[RankProgress, ...]:
 
 
 def _find_outside_collective(fault: StopFault) -> tuple[RankProgress, ...]:
-    """Return the ranks that hang outside a collective while all are equally far."""
     outside = {
         stop.rank
         for stop in (fault.stop, *fault.lagging)

@@ -40,8 +40,8 @@ class Alignment(Struct, frozen=True):
 def align(first: Ints, second: Ints) -> Alignment | None:
     """Pair equal items of two sequences, shape (n,) and (m,), with the fewest unpaired items.
 
-    None if more than a tenth (in long sequences, more than 400) would be unpaired. O((n + m) d)
-    time for d differences, O(d * d) memory.
+    None if more than a tenth (in long sequences, more than 400) would be unpaired: they are too
+    different to align. O((n + m) d) time for d differences, O(d * d) memory.
     """
     if len(first) == len(second) and np.array_equal(first, second):
         return Alignment(np.arange(len(first), dtype=np.int64), np.zeros(len(first), np.int64))
@@ -65,7 +65,7 @@ def align(first: Ints, second: Ints) -> Alignment | None:
 def find_partners(first: Ints, second: Ints, limit: int) -> Ints | None:
     """Return for each item of ``first`` its index in ``second`` or NO_PARTNER.
 
-    None if more than ``limit`` items would be unpaired. O((n + m) limit) time, O(d * d) memory.
+    None if more than ``limit`` would be unpaired. O((n + m) limit) time, O(d * d) memory.
     """
     trace = _trace_furthest(first, second, limit)
     if trace is None:
@@ -114,14 +114,12 @@ def _trace_furthest(first: Ints, second: Ints, limit: int) -> list[dict[int, int
 
 
 def _is_insertion(before: dict[int, int], diagonal: int, edits: int) -> bool:
-    """Return whether the furthest path to ``diagonal`` skips an item of the second sequence."""
     if diagonal == -edits:
         return True
     return diagonal != edits and before[diagonal - 1] < before[diagonal + 1]
 
 
 def _find_agreement_end(first: Ints, second: Ints, x: int, y: int) -> int:
-    """Return the index in ``first`` up to which both sequences agree, starting at (x, y)."""
     size = 16
     while x < len(first) and y < len(second):
         width = min(size, len(first) - x, len(second) - y)

@@ -11,7 +11,7 @@ from graphviz_dash.analysis.arrays import Ints
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 Chained: TypeAlias = tuple[Ints, Ints, Ints]
-"""Codes, and the next and previous item of each in its chain (-1: none)."""
+"""Item codes, and the next and previous item in the chain (-1: none)."""
 
 _FIRST = np.uint64(0x9E3779B97F4A7C15)
 _SECOND = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -49,7 +49,6 @@ def _compute_labels(items: Chained, radius: int) -> Hashes:
 
 
 def _hash_neighbours(base: Hashes, step: Ints, radius: int) -> Hashes:
-    """Hash each item and its next ``radius`` items along ``step``, by doubling."""
     # One extra element represents the end of every chain.
     end = len(base)
     hashes = np.append(base, np.uint64(1))

@@ -1,7 +1,6 @@
 """Parser of torch's structured trace (written by TORCH_TRACE, read by tlparse).
 
-The recorder passes records of a running program, the importer those of a log. The parser supports
-torch 2.6 to 2.13 and skips unknown or unexpected records without an error.
+Supports torch 2.6 to 2.13 and skips unknown or unexpected records without an error.
 """
 
 from __future__ import annotations
@@ -104,7 +103,6 @@ class CompileLog:
         self.torch: str | None = None
         self._recompile_indices: dict[str | None, int] = {}
         self.records = 0
-        """Number of supported records."""
         self._shorten = shorten
         self._files: dict[int, str] = {}
         self._get_known_files = files
@@ -292,7 +290,7 @@ class CompileLog:
         self._add_recompile(self._build_recompile(frame, reasons, limit=False))
 
     def record_limit(self, frame: str | None, reason: str | None) -> None:
-        """Record that the recompile limit was reached for ``frame``, most recently because of
+        """Record that ``frame`` reached the recompile limit, most recently because of
         ``reason``."""
         new = self._build_recompile(frame, [reason] if reason else [], limit=True)
         index = self._recompile_indices.get(frame)
@@ -378,7 +376,7 @@ def extract_skip_reason(text: str) -> str:
 
 
 def _check(value: T, kind: type[T]) -> T:
-    """Return ``value`` if a bundle can hold it; raises one of ``_RECORD_ERRORS`` otherwise."""
+    """Return ``value`` if a bundle can hold it, or raise one of ``_RECORD_ERRORS``."""
     return msgspec.json.decode(msgspec.json.encode(value), type=kind)
 
 

@@ -9,7 +9,6 @@ from typing import Final, TypeAlias
 from graphviz_dash.model.compilation import UserLine
 
 Shorten: TypeAlias = Callable[[str], str]
-"""Function that shortens a file path for the bundle."""
 
 _FRAME: Final = re.compile(
     r'^[ \t]*File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>[^\n]+))?'
@@ -32,8 +31,8 @@ _MAX_CODE_LENGTH: Final = 300
 
 
 def parse_function_name(name: str) -> tuple[str, int | None]:
-    """Return a function's name without Dynamo's prefix of continuations, and the line after which
-    it resumes. The line is None for a complete function."""
+    """Return a function's name without Dynamo's prefix, and the line after which it resumes, or
+    None for a complete function."""
     resumed = _CONTINUATION_NAME.match(name[:_MAX_NAME_LENGTH])
     if resumed is None:
         return name, None
@@ -42,13 +41,12 @@ def parse_function_name(name: str) -> tuple[str, int | None]:
 
 
 def is_user_file(file: str) -> bool:
-    """Return True for files of the program or a library, False for files of torch, Python or this
-    package."""
+    """Return False for files of torch, Python or this package."""
     return _EXCLUDED_FILE.search(file) is None
 
 
 def strip_folders(file: str) -> str:
-    """Strip the folders from a path of another machine, up to the package or the file name."""
+    """Strip the folders from a path, up to the package or the file name."""
     relative = _PACKAGES.sub("", file)
     return relative if relative != file else file.rsplit("/", 1)[-1]
 
@@ -66,7 +64,7 @@ def shorten_paths(text: str, shorten: Shorten) -> str:
 
 
 def extract_stack_lines(text: str, shorten: Shorten) -> tuple[UserLine, ...]:
-    """Return the distinct program lines in the tracebacks of ``text``, innermost first."""
+    """Return the distinct program lines in tracebacks, innermost first."""
     lines = list(_iter_stack_lines(text, shorten))
     lines.reverse()
     return tuple(dict.fromkeys(lines))[:_MAX_LINES]

@@ -64,12 +64,12 @@ class CudagraphLog:
         self.warmups: Counter[str] = Counter()
         """Warm-ups by compilation id."""
         self.recordings = 0
-        """Number of recordings, including repeated ones."""
+        """Includes repeated ones."""
         self._shorten = shorten
         self._stack: list[str] = []
 
     def process_message(self, text: str, frame: str | None) -> None:
-        """Process one message, logged during the compilation or execution of ``frame``."""
+        """Process one message, logged during ``frame``."""
         frame_prefix = _FRAME.match(text)
         frame = frame_prefix["frame"] if frame_prefix else frame
         if text.startswith("Created ") and "graph partitions" in text:
@@ -92,7 +92,7 @@ class CudagraphLog:
             self.warnings[text.strip().partition("\n")[0][:_MAX_REASON_LENGTH]] += 1
 
     def get_partitionings(self) -> tuple[Partitioning, ...]:
-        """Return the partitionings, except for graphs that run without CUDA graphs in any case."""
+        """Return the partitionings, except for graphs that never use CUDA graphs."""
         return tuple(
             split
             for split in self.partitionings

@@ -1,8 +1,7 @@
 """Parser of the text written by cuGraphDebugDotPrint: nodes and edges of each graph.
 
-The format is undocumented. The parser supports the output of drivers 570 and 580, with and without
-the flags for handles and parameters. Each graph is a cluster, including child graphs and bodies of
-conditional nodes.
+The format is undocumented; supports drivers 570 and 580, with and without the flags. Each graph is
+a cluster, including child graphs and bodies of conditional nodes.
 """
 
 from __future__ import annotations
@@ -28,9 +27,8 @@ class DotNode(Struct, frozen=True):
     """A node of the debug DOT."""
 
     handle: int
-    """Handle of the node."""
     type: ConditionalType | None
-    """Type of a conditional node. None for other nodes."""
+    """None for other nodes."""
     bodies: tuple[int, ...]
     """Numbers of the body graphs, in the order of their values."""
 
@@ -69,7 +67,7 @@ def _parse_graph(content: str) -> DotText:
 
 
 def parse_bodies(label: str) -> tuple[ConditionalType | None, tuple[int, ...]]:
-    """Parse the type of a conditional node and the numbers of its bodies from its label."""
+    """Parse the type of a conditional node and the numbers of its bodies."""
     kind = _TYPE.search(label)
     if kind is None:
         return None, ()
@@ -77,7 +75,7 @@ def parse_bodies(label: str) -> tuple[ConditionalType | None, tuple[int, ...]]:
 
 
 def parse_dot_nodes(text: str) -> dict[int, tuple[DotNode, ...]]:
-    """Parse the nodes with a printed handle, by graph number and in the order of their ids."""
+    """Parse the nodes with a handle, by graph number, ordered by id."""
     return {
         number: tuple(
             DotNode(int(handle[1], 16), *parse_bodies(label))

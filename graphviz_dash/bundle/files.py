@@ -1,4 +1,4 @@
-"""Files of users: read without waiting for a pipe or device, and replaced atomically."""
+"""Files of users: read without waiting, and replaced atomically."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ def is_utf8(path: Path | str) -> bool:
 
 
 def check_utf8(path: Path) -> None:
-    """Raise InputError if ``path`` is not text, because no page, JSON document or manifest could
-    contain it."""
+    """Raise InputError if ``path`` is not text, which no page or manifest could contain."""
     if not is_utf8(path):
         raise InputError(path, NOT_UTF8, "a name in UTF-8", "Rename it.")
 
@@ -44,7 +43,7 @@ def can_follow(maker: int, owner: int, account: int) -> bool:
 
 
 def is_foreign_link(path: Path) -> bool:
-    """Return True if ``path`` is a link of another account to files of a third one, or of this one.
+    """Test for a link of another account to files of a third one, or of this one.
 
     It could expose files that only this account may read.
     """

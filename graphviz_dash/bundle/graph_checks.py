@@ -17,7 +17,7 @@ from graphviz_dash.model.graph import (
 
 
 def check_graphs(graphs: tuple[CapturedGraph, ...], path: Path) -> None:
-    """Reject graphs with contradictory nodes, edges, parameters, operands or bodies.
+    """Reject contradictory nodes, edges, parameters, operands or bodies.
 
     Raises:
         InputError: A graph is invalid; names its file in the bundle at ``path``.
@@ -108,8 +108,8 @@ def _check_operands(graph: CapturedGraph, source: Path) -> None:
 
 
 def _check_bodies(graphs: tuple[CapturedGraph, ...], path: Path) -> None:
-    """Reject inconsistent links between bodies and parents, and graphs that contain themselves.
-    Descending into bodies therefore terminates."""
+    """Reject inconsistent bodies, and graphs that contain themselves, so that descending
+    terminates."""
     by_id = {graph.id: graph for graph in graphs}
     linked: set[str] = set()
     for graph in graphs:

@@ -42,9 +42,7 @@ def is_launch(path: Path) -> bool:
 
 def find_launches(root: Path, depth: int = 3) -> list[Path]:
     """Find the folders with a recording at or below ``root``, sorted, down to ``depth`` levels.
-
-    Skips links, hidden folders and inaccessible folders.
-    """
+    Skips links, hidden folders and inaccessible folders."""
     folders = [root] if is_launch(root) else []
     if depth <= 0:
         return folders

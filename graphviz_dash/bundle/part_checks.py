@@ -1,7 +1,6 @@
 """Consistency checks between the parts of a bundle, beyond their types.
 
-Each check receives the part, the bundle's graphs and the part's file, and raises InputError with
-that file.
+Each check raises InputError with the part's file.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ def check_observers(
     observers: ObserverPass, _graphs: tuple[CapturedGraph, ...], file: Path
 ) -> None:
     """Reject a series without steps or with more rows than steps, and a pass without an unobserved
-    series to compare with."""
+    series."""
     for series in observers.series:
         rows = len(series.steps), len(series.device_ns), len(series.reported_ns)
         if not rows[0] or max(rows) > observers.iterations:
@@ -177,8 +176,8 @@ def check_source_code(code: SourceCode, _graphs: tuple[CapturedGraph, ...], file
 
 
 def check_loop(loop: ProgramLoop, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:
-    """Reject graphs without costs, keys that do not match the axes of their family, columns of
-    different lengths, and steps with invalid references."""
+    """Reject graphs without costs, keys unlike their family's axes, uneven columns, and invalid
+    references."""
     graphs_with_costs = {row.graph for row in loop.graphs}
     if len(graphs_with_costs) != len(loop.graphs):
         raise InputError(file, "costs of a graph twice", "each graph once")
@@ -218,7 +217,6 @@ def _check_family(family: GraphFamily, costed: set[str], file: Path) -> None:
 
 
 def _check_columns(steps: LoopSteps, file: Path) -> int:
-    """Return the number of rows, or reject columns of different lengths."""
     lengths = {name: len(getattr(steps, name)) for name in steps.__struct_fields__}
     if not steps.requests:
         del lengths["requests"]
@@ -248,8 +246,7 @@ def _check_steps(loop: ProgramLoop, file: Path) -> None:
 
 
 def check_memory_pass(memory: MemoryPass, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:
-    """Reject unexpected stages, an extent outside its segment, and an extent of an unlisted
-    segment."""
+    """Reject unexpected stages, and an extent outside its segment or of an unlisted one."""
     stages = [row.stage.value for row in memory.stages]
     if stages != [stage.value for stage in Stage]:
         raise InputError(file, f"stages {', '.join(stages) or 'none'}", f"{', '.join(Stage)}")

@@ -1,8 +1,8 @@
-"""Table of the parts of a run bundle, used to write, read and validate them.
+"""Table of the parts of a run bundle.
 
 A part is a file with a fixed path, or one file per graph. To add a part, define its type in
-``model``, a ``FileRole``, a field of ``RunParts``, and a row here.
-docs/reference/bundle-format.md documents it.
+``model``, a ``FileRole``, a field of ``RunParts``, a row here, and document it in
+docs/reference/bundle-format.md.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Graphs: TypeAlias = tuple[CapturedGraph, ...]
 
 
 def _accept_any(_content: Any, _graphs: Graphs, _file: Path) -> None:
-    """Accept any content: the part has no references to other parts or graphs."""
+    """Accept any content of a part without references."""
 
 
 class JsonPart(Struct, Generic[T], frozen=True):
@@ -67,13 +67,11 @@ class JsonPart(Struct, Generic[T], frozen=True):
     role: FileRole
     """Role in the manifest. With ``_`` for ``-``, the field of ``RunParts``."""
     path: str
-    """Path in the bundle (POSIX)."""
+    """POSIX."""
     content_type: type[T]
-    """Type of the document."""
     validate: Callable[[T, Graphs, Path], None] = _accept_any
-    """Consistency check beyond the types; raises InputError with the file."""
+    """Check beyond the types; raises InputError with the file."""
     is_compressed: bool = False
-    """True if the text is compressed with gzip."""
 
     @property
     def field(self) -> str:
@@ -91,8 +89,7 @@ class JsonPart(Struct, Generic[T], frozen=True):
         return gzip.compress(text, mtime=0) if self.is_compressed else text
 
     def read(self, file: Path, version: int = FORMAT_VERSION) -> T:
-        """Read and decode the file of a bundle of the format's ``version``, without consistency
-        checks against other parts.
+        """Read and decode a file of the format's ``version``, without checks against other parts.
 
         Raises:
             InputError: Not JSON, too large, or a field that is missing, unknown or of another type.
@@ -157,37 +154,37 @@ JSON_PARTS: Final[tuple[JsonPart[Any], ...]] = (
     LEDGER,
     SOURCE_CODE,
 )
-"""Parts that occur at most once per bundle."""
+"""At most once per bundle."""
 
 TRACE_PATHS: Final = {
     FileRole.CAPTURE_TRACE: "traces/capture.json.gz",
     FileRole.REPLAY_TRACE: "traces/replay.json.gz",
 }
-"""Paths of the Kineto traces, which are stored unchanged and read by ``ingest``."""
+"""Kineto traces are stored unchanged and read by ``ingest``."""
 
 _ADDITIONAL_CAPTURE: Final = re.compile(r"traces/capture-([1-9]\d{0,3})\.json\.gz")
-"""Paths of further capture traces, written by engines for each batch size."""
+"""Further capture traces, one per batch size of an engine."""
 
 _GRAPH_PATH: Final = re.compile(r"graphs/([^/]+)\.json(?:\.gz)?", re.S)
-"""Path of a graph, written plain or compressed afterwards; the group is its id."""
+"""Path of a graph; the group is its id."""
 
 PATHS_BY_ROLE: Final = {part.role: part.path for part in JSON_PARTS} | TRACE_PATHS
 """Path by role, except for graphs (:func:`format_graph_path`)."""
 
 
 def format_graph_path(graph_id: str) -> str:
-    """Format the path of a graph's file in the bundle."""
+    """Format the path of a graph's file."""
     return f"graphs/{graph_id}.json"
 
 
 def parse_graph_id(path: str) -> str | None:
-    """Parse the id of the graph in the file at ``path``; None if it is no file of a graph."""
+    """Parse the graph id in ``path``; None for other files."""
     match = _GRAPH_PATH.fullmatch(path)
     return match[1] if match else None
 
 
 def unpack_graph(content: bytes, file: Path) -> bytes:
-    """Return the JSON of a graph from the content of its file, compressed or not.
+    """Return the JSON of a graph from its file's content, compressed or not.
 
     Raises:
         InputError: Invalid gzip, or too large.
@@ -219,7 +216,7 @@ def is_valid_path(role: FileRole, path: str) -> bool:
 
 
 def get_max_bytes(role: FileRole) -> int:
-    """Return the size limit of a file of ``role``; larger files are rejected unread."""
+    """Return the size limit of a file; larger ones are rejected unread."""
     return MAX_TRACE_BYTES if role in TRACE_PATHS else MAX_PART_BYTES
 
 

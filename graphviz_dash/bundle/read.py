@@ -50,7 +50,6 @@ from graphviz_dash.model.run import FORMAT_NAME, FileEntry, FileRole, Manifest, 
 _LINK_ERROR = ("a symbolic link", "a plain file inside the bundle")
 _CAPTURE_ROLE = FileRole.CAPTURE_TRACE
 _MAX_LISTED_RUNS = 8
-"""Maximum number of runs listed in an error."""
 _COPY_AGAIN = "The bundle was changed or damaged after it was written. Copy it again."
 
 
@@ -58,7 +57,7 @@ class BundleContents(RunParts, frozen=True, kw_only=True):
     """Validated parts of a bundle, with the paths of its traces."""
 
     capture_traces: tuple[Path, ...]
-    """Traces of the captures, in order."""
+    """In order."""
     replay_trace: Path | None
     """Trace of the steps. None if missing."""
 
@@ -69,7 +68,7 @@ class BundleContents(RunParts, frozen=True, kw_only=True):
 
 
 class _Envelope(msgspec.Struct):
-    """The two fields that identify a manifest before the rest is decoded."""
+    """Fields that identify a manifest before it is decoded."""
 
     format: str
     version: int
@@ -117,7 +116,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def _format_runs(folder: Path) -> str:
-    """List the runs of an experiment's folder as advice. Empty for other folders."""
+    """List an experiment's runs as advice. Empty for other folders."""
     runs = sorted(child.name for child in folder.iterdir() if is_bundle(child))
     more = " and others" if len(runs) > _MAX_LISTED_RUNS else ""
     return f"Runs in this folder: {', '.join(runs[:_MAX_LISTED_RUNS])}{more}." if runs else ""
@@ -167,8 +166,7 @@ def _sort_captures(path: Path, files: list[Path]) -> tuple[Path, ...]:
 def read_parts(path: Path, parts: Sequence[JsonPart[Any]]) -> RunParts:
     """Read the manifest and the available ``parts`` of the bundle at ``path``.
 
-    Checks size, sha256 and type, but not against the graphs, which may have a million nodes and are
-    not read.
+    Checks size, sha256 and type, but does not read the graphs, which may have a million nodes.
 
     Raises:
         InputError: As in :func:`read_bundle`.
@@ -185,7 +183,7 @@ def read_parts(path: Path, parts: Sequence[JsonPart[Any]]) -> RunParts:
 
 
 class _KernelName(msgspec.Struct, tag_field="of", tag="kernel", gc=False):
-    """Parameters of a kernel node that its name requires. Nearly all nodes are kernels."""
+    """Parameters that a kernel's name requires."""
 
     demangled: str
 
@@ -210,8 +208,6 @@ class _NodeNameFields(msgspec.Struct, gc=False):
 
 
 class _GraphNameFields(msgspec.Struct):
-    """Fields of a graph that the names of its nodes require."""
-
     nodes: tuple[_NodeNameFields, ...]
 
 
@@ -284,7 +280,7 @@ def check_file(path: Path, entry: FileEntry, *, check_hash: bool = True) -> Path
     """Return the checked file of ``entry`` in the bundle at ``path``.
 
     Args:
-        whole: Check the sha256 too.
+        check_hash: Check the sha256 too.
 
     Raises:
         InputError: The path is unexpected, a link or not a file, or the file is too large or
@@ -326,7 +322,7 @@ def _check_limit(file: Path, limit: int) -> None:
 
 @contextmanager
 def _convert_os_errors(path: Path) -> Iterator[None]:
-    """Convert errors of the operating system (permission, name too long, disk) to InputError."""
+    """Convert errors of the operating system to InputError."""
     try:
         yield
     except OSError as error:

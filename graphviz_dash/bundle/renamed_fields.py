@@ -1,8 +1,8 @@
-"""Field names of earlier versions of stored documents, and their conversion on read.
+"""Conversion of field names of earlier versions on read.
 
 Version 8 of the run bundle, version 3 of calibrations and version 3 of launch recordings renamed
-fields. Readers of earlier versions rename them in the JSON text before decoding, so that the rest
-of the program knows only the present names.
+fields. Readers rename them before decoding, so that the rest of the program knows only the present
+names.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def rename_fields(content: bytes, kind: Any) -> bytes:
 
 
 def _rename(content: Raw, info: inspect.Type) -> object:
-    """Rename the fields in the JSON ``content``; parts without renamed fields stay text."""
+    """Rename the fields; parts without renamed fields stay text."""
     if not _has_new_names(info):
         return content
     try:
@@ -185,7 +185,7 @@ def _rename_struct(fields: dict[str, Raw], info: inspect.StructType) -> dict[str
 
 
 def _has_new_names(info: inspect.Type) -> bool:
-    """Return True if a document of the type may contain a renamed field or value."""
+    """Test if the type may contain a renamed field or value."""
     if isinstance(info, inspect.StructType):
         return _has_new_fields(info.cls)
     return any(_has_new_names(member) for member in _list_members(info))
@@ -193,7 +193,7 @@ def _has_new_names(info: inspect.Type) -> bool:
 
 @cache
 def _has_new_fields(record: type[Struct]) -> bool:
-    """Return True if a record, or a record in its fields, has a renamed field or value."""
+    """Test if a record, or one in its fields, has a renamed field or value."""
     if record in RENAMED_FIELDS or any(record is owner for owner, _ in RENAMED_VALUES):
         return True
     info = inspect.type_info(record)

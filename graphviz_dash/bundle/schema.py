@@ -29,12 +29,10 @@ DESCRIPTION_FILE: Final = "about.txt"
 """File next to the bundles of an experiment with a one-line description."""
 
 MAX_MANIFEST_BYTES: Final = 16 << 20
-"""Size limit of a manifest in bytes; larger ones are rejected unread. Typical size: a few
-kilobytes."""
+"""Larger manifests are rejected unread. Typical size: a few kilobytes."""
 
 MAX_PART_BYTES: Final = 1 << 30
-"""Size limit of a JSON part (graph, clean timings, memory) in bytes; larger ones are rejected
-unread."""
+"""Larger JSON parts (graph, clean timings, memory) are rejected unread."""
 
 MAX_TRACE_BYTES: Final = 8 << 30
-"""Size limit of a compressed trace in bytes; larger ones are rejected before hashing."""
+"""Larger compressed traces are rejected before hashing."""

@@ -1,4 +1,4 @@
-"""Hidden staging folders for atomic creation, and removal of those abandoned by killed processes.
+"""Hidden staging folders for atomic creation, and removal of abandoned ones.
 
 An owner holds a lock on its folder (flock, which the kernel releases when the process ends), so
 that a later run can distinguish abandoned folders from active ones. Without such locks (Windows,
@@ -28,8 +28,8 @@ STAGING_SUFFIX: Final = ".staging"
 
 _SCRATCH_NAME: Final = "graphviz-dash-command"
 UNFINISHED_FILE: Final = "unfinished.json"
-"""File that marks a folder as unfinished instead of abandoned. The command that wrote the file
-finishes the work of a killed owner."""
+"""Marks a folder as unfinished instead of abandoned. The command that wrote it finishes the work of
+a killed owner."""
 
 _MAX_ATTEMPTS: Final = 3
 
@@ -76,10 +76,7 @@ class Staging:
 
 @contextmanager
 def create_scratch_folder() -> Iterator[Path]:
-    """Provide a private folder in the system's temporary folder, removed afterwards.
-
-    Those of killed processes are removed before the first one of this process is created.
-    """
+    """Provide a private temporary folder, after removing those of killed processes."""
     _remove_abandoned_scratch_once()
     with Staging(Path(tempfile.gettempdir()), _SCRATCH_NAME) as staging:
         yield staging.path
@@ -97,9 +94,8 @@ class AbandonedFolder(Struct, frozen=True):
     """An abandoned staging folder that was removed."""
 
     path: Path
-    """Path of the folder."""
     bytes: int
-    """Total size of its files, in bytes."""
+    """Total size of its files."""
 
 
 def remove_abandoned_folders(parent: Path, name: str = "*") -> tuple[AbandonedFolder, ...]:
@@ -134,8 +130,8 @@ def adopt_folder(folder: Path) -> Iterator[bool]:
 
 
 def _lock_folder(folder: Path) -> int | None:
-    """Lock ``folder`` and return the handle. None if another process holds the lock, the folder is
-    missing, or locks are unsupported."""
+    """Lock ``folder`` and return the handle. None if locked by another process, missing, or
+    unsupported."""
     if fcntl is None:
         return None
     try:

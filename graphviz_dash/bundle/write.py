@@ -28,7 +28,7 @@ class BundleWriter:
     """Collects the parts of one run and renames them into place together.
 
     Use as a context manager; without :meth:`commit` nothing remains. The staging folder is hidden,
-    ignored by readers, and in the same parent, so that the final rename cannot cross file systems.
+    and in the same parent, so that the rename cannot cross file systems.
 
     Args:
         target: New folder of the bundle. Its parent is created if needed.
@@ -81,9 +81,7 @@ class BundleWriter:
         self._add_entry(role, path)
 
     def commit(self, manifest: Manifest) -> None:
-        """Write the manifest with the entries of all added files and rename the bundle into place.
-
-        Replaces ``manifest.files``.
+        """Write the manifest, with ``manifest.files`` replaced, and rename the bundle into place.
 
         Raises:
             OSError: Writing failed.

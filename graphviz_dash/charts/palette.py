@@ -1,9 +1,8 @@
 """Colour palette, safe for colour blindness.
 
-Based on Paul Tol's "bright" and "light" schemes, with minimal changes so that any two colours
-remain distinguishable. tests/charts/test_palette.py checks this for three simulated colour
-blindnesses, and the contrast with the page. Red is reserved for idle time and errors. Colour never
-carries meaning alone: each use has a label.
+Based on Paul Tol's "bright" and "light" schemes, with minimal changes; tests/charts/test_palette.py
+checks them for three simulated colour blindnesses, and the contrast with the page. Red is reserved
+for idle time and errors. Colour never carries meaning alone: each use has a label.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ CATEGORY_SHADES: Final = {
 
 BASELINE: Final = Shade("#7b8592", "#9ea8b6")
 RUN: Final = Shade("#232b3a", "#eceff5")
-"""Runs have no hues, which are reserved for kinds of work. Runs without graphs are lighter than
-runs with graphs; names, outlines and marker shapes distinguish runs."""
+"""Runs have no hues, which are reserved for kinds of work. Runs without graphs are lighter."""
 
 _TAUPES: Final = (
     Shade("#5a4a3c", "#d9c6b2"),
@@ -66,15 +64,13 @@ STEP_PART_SHADES: Final = {
     StepPart.PYTHON: _TAUPES[2],
     StepPart.WAIT: _TAUPES[3],
 }
-"""Colours of the parts of a compiled step: replays, other GPU work, CPU work and waits, none of
-them the colour of a kernel. Each part has its name."""
+"""None is the colour of a kernel."""
 
 GRAPH_LAUNCH: Final = VIOLET
-"""Colour of a call that launches a graph."""
 
 
 def is_light(run: Run) -> bool:
-    """Return whether a run uses the lighter colour: it ran without graphs, like a baseline."""
+    """Return whether a run uses the lighter colour: it ran without graphs."""
     return run.mode is BASELINE_MODE or is_eager_recording(run)
 
 
@@ -99,7 +95,7 @@ KIND_SHADES: Final = {
     NodeKind.SEMAPHORE_WAIT: GREY,
     NodeKind.BATCH_MEM_OP: GREY,
 }
-"""Colours of node kinds. Nodes that only order others are grey; their boxes have labels."""
+"""Nodes that only order others are grey."""
 
 MEMORY_SHADES: Final = {
     MemoryPart.WEIGHTS: BLUE,
@@ -114,7 +110,7 @@ MEMORY_SHADES: Final = {
     MemoryPart.CACHE: GREY,
     MemoryPart.OUTSIDE: GREY,
 }
-"""Colours of memory parts. Reserved but unused memory is hatched in the colour of its purpose."""
+"""Reserved but unused memory is hatched in the colour of its purpose."""
 
 LEDGER_SHADES: Final = {
     LedgerPart.OTHER_PROCESSES: GREY,
@@ -133,7 +129,7 @@ LEDGER_SHADES: Final = {
     LedgerPart.FAILED_POOLS: VIOLET,
     LedgerPart.REMAINDER: GREY,
 }
-"""Colours of the parts of the device memory. Parts without a known purpose are hatched."""
+"""Parts without a known purpose are hatched."""
 
 STARTUP_SHADES: Final = {
     TimePart.INTERPRETER: GREY,
@@ -157,7 +153,7 @@ STARTUP_SHADES: Final = {
     TimePart.BEFORE_REPLAY: GREY,
     TimePart.RECORDER: GREY,
 }
-"""Colours of the parts of the start-up. Labels distinguish parts of equal colour."""
+"""Labels distinguish parts of equal colour."""
 
 CHANGE_SHADES: Final = {
     Change.ADDED: GREEN,
@@ -198,10 +194,9 @@ TIME_SHADES: Final = (
     Shade("#3b68ad", "#7aabea"),
     Shade("#1d3f7d", "#c2dcff"),
 )
-"""Short to long times in shades of one hue; the longest stands out in either theme."""
+"""Short to long times in shades of one hue."""
 
 CRITICAL: Final = ORANGE
-"""Colour of a graph's critical path."""
 
 SLACK_SHADES: Final = (
     CRITICAL,

@@ -1,6 +1,6 @@
 """Colours of the palette; :mod:`graphviz_dash.charts.palette` assigns their meanings.
 
-A separate module because the page frame needs some colours and its imports delay the first page.
+Separate, because imports of the page frame delay the first page.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ VIOLET: Final = Shade("#7253c9", "#9d91f1")
 GREY: Final = Shade("#848a8f", "#b8b1b8")
 
 HUES: Final = (BLUE, MAGENTA, CYAN, GREEN, ORANGE, YELLOW, VIOLET, GREY)
-"""Colours that distinguish things of different kinds."""
 
 IDLE: Final = Shade("#d64550", "#ff7b84")
 

@@ -12,7 +12,7 @@ from graphviz_dash.model.run import ExecutionMode, Experiment, Run
 
 
 class LightExperiment(Struct, frozen=True):
-    """Experiment whose runs have no traces, with the unreadable bundles in it."""
+    """Experiment without traces, with its unreadable bundles."""
 
     experiment: Experiment
     unreadable: tuple[tuple[Path, str], ...]

@@ -58,8 +58,8 @@ def add_executor_options(command: Callable[P, T]) -> Callable[P, T]:
 
 @contextmanager
 def resolve_experiment(text: str, scheduler: str | None, workers: int | None) -> Iterator[Path]:
-    """Yield the folder of the experiment ``text``. A folder of bundles is used as it is. An address
-    is copied and a folder of foreign files imported, both into a temporary folder.
+    """Yield the folder of the experiment ``text``. An address is copied and a folder of foreign
+    files imported, into a temporary folder.
 
     Raises:
         InputError: nothing there yields a run.
@@ -95,7 +95,7 @@ def open_run(path: Path) -> Run:
 
 
 def open_run_trace(path: Path) -> Trace:
-    """Call :func:`open_trace` with the user's cache and warn about missing parts on stderr."""
+    """Call :func:`open_trace` with the user's cache and warn about missing parts."""
     with show_progress(path.name):
         trace = open_trace(path, cache=get_default_cache())
     for problem in trace.info.completeness_problems:

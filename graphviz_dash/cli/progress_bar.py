@@ -15,13 +15,12 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _QUIET_SECONDS: Final = 0.5
-"""Seconds of reading before the bar appears."""
+"""Delay of the bar."""
 
 
 @contextmanager
 def show_progress(name: str) -> Iterator[None]:
-    """Show the reading progress of ``name`` as a bar on stderr; nothing if stderr is no
-    terminal."""
+    """Show progress as a bar on stderr; nothing if stderr is no terminal."""
     if not sys.stderr.isatty():
         yield
         return
@@ -34,7 +33,7 @@ def show_progress(name: str) -> Iterator[None]:
 
 
 class _ProgressBar:
-    """Progress bar that appears only during long reads and disappears at the end."""
+    """Progress bar of long reads."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -68,7 +68,7 @@ def build_equation_frame(comparison: Comparison) -> pl.DataFrame:
 
 
 def build_pair_frame(comparison: Comparison) -> pl.DataFrame:
-    """Build a table of work items paired with the baseline, including unpaired ones.
+    """Build a table of work items paired with the baseline, or unpaired.
 
     Rows with the same ``pair`` belong together. Durations are traced medians in ns.
     """

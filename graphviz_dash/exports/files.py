@@ -24,25 +24,20 @@ class ExportSummary(Struct, frozen=True):
     """Content of an exported trace."""
 
     path: Path
-    """Exported file."""
     format: str
     """``proto`` or ``json``."""
     bytes: int
-    """File size."""
     runs: tuple[str, ...]
-    """Names of the exported runs."""
     tracks: int
     """Number of threads, streams with overflow lanes, counters and groups."""
     slices: int
-    """Number of slices."""
     overflowed: int
-    """Number of slices that overlap others and use an overflow lane."""
+    """Slices that overlap others and use an overflow lane."""
     flows: int
-    """Number of arrows from launches to their GPU work."""
+    """Arrows from launches to GPU work."""
     counters: int
-    """Number of counter values."""
     skipped: tuple[tuple[str, str], ...]
-    """Runs without a trace, each with the reason."""
+    """Runs without a trace, with reasons."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Flat tables of graph nodes and kernels, as CSV or Parquet."""
+"""Tables of graph nodes and kernels, as CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -35,25 +35,22 @@ _FORMULA: Final = r"^[=+\-@\t\r]"
 """Start of a cell that spreadsheets interpret as a formula."""
 
 _UNPRINTABLE: Final = r"[\p{C}\p{Zl}\p{Zp}]"
-"""Control characters, format characters and line breaks."""
 
 
 class TableSummary(Struct, frozen=True):
     """Summary of a written table."""
 
     path: Path
-    """Written file."""
     rows: int
-    """Number of rows without the header."""
+    """Without the header."""
     columns: tuple[str, ...]
-    """Column names, in order."""
 
 
 def build_node_frame(full_graph: ExpandedGraph, measured: MeasuredGraph | Missing) -> pl.DataFrame:
-    """Build a table of the nodes of a graph, followed by those of nested graphs.
+    """Build a table of a graph's nodes, then those of nested graphs.
 
     Times are in ns over the replays of the pass ``timed_in``, sizes in bytes; null if unknown or
-    not applicable. ``measured`` is the measured graph or the reason it is unavailable.
+    not applicable.
     """
     rows = [
         _build_node_columns(row)
@@ -116,8 +113,8 @@ def write_table(frame: pl.DataFrame, file: Path) -> TableSummary:
 def format_csv(frame: pl.DataFrame) -> bytes:
     """Format ``frame`` as CSV.
 
-    Text that a spreadsheet would run as a formula is prefixed with an apostrophe, and control
-    characters and line breaks are escaped. Parquet keeps the original text.
+    Formulas are prefixed with an apostrophe, and control characters and line breaks are escaped.
+    Parquet keeps the original text.
     """
     text = pl.col(pl.String)
     escaped = pl.when(text.str.contains(_FORMULA)).then("'" + text).otherwise(text)

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class EngineOption(Struct, frozen=True):
-    """An option of an engine, in its two forms."""
+    """An option in its two forms."""
 
     python: str
     """Keyword arguments of its Python interface."""

@@ -29,7 +29,7 @@ from graphviz_dash.model.run import BASELINE_MODE, FileRole, Run
 
 
 class Part(StrEnum):
-    """A part of an experiment. The values are the names of the pages that show it."""
+    """A part of an experiment; values are names of the pages that show it."""
 
     FAMILIES = "graphs"
     """Programs that replay many graphs."""
@@ -51,7 +51,7 @@ class Gap(Struct, frozen=True):
     part: Part
     missing: Missing
     command: tuple[str, ...] | None
-    """The command that collects it; None if nothing is missing by mistake."""
+    """None if nothing is missing by mistake."""
     precondition: str = ""
     """Required change in the program, as an instruction; empty if none."""
 
@@ -64,13 +64,13 @@ class _Rule(NamedTuple):
     missing: Missing
     command: Callable[[Sequence[Run]], tuple[str, ...] | None]
     precondition: str = ""
-    """Required change in a program that is recorded as it is."""
+    """Required change in a recorded program."""
 
 
 def find_gaps(runs: Sequence[Run]) -> dict[Part, Gap]:
     """Find the parts that ``runs`` (at least one) lack.
 
-    Uses manifests, recordings and loops, and traces if they are loaded.
+    Uses traces only if they are loaded.
     """
     return {
         part: Gap(part, rule.missing, rule.command(runs), _get_precondition(part, rule, runs))
@@ -88,13 +88,13 @@ def _get_precondition(part: Part, rule: _Rule, runs: Sequence[Run]) -> str:
 
 
 def count_concurrent_ranks(runs: Sequence[Run]) -> int:
-    """Count the processes that ran together, at most, in any of ``runs``; 1 if each ran alone."""
+    """Count the most processes that ran together; 1 if each ran alone."""
     groups = (run.manifest.group for run in runs)
     return max((group.world_size for group in groups if group is not None), default=1)
 
 
 def find_baseline_remedy(runs: Sequence[Run]) -> tuple[Run, Remedy] | None:
-    """Find the command that adds a run without graphs as a baseline for graph runs.
+    """Find the command that adds a baseline for graph runs.
 
     Returns it with the first graph run; None if a baseline exists or no run replays a graph.
     """
@@ -126,26 +126,24 @@ def _has_graph_replays(run: Run) -> bool:
 
 
 def _has_file(runs: Sequence[Run], *roles: FileRole) -> bool:
-    """Return whether any bundle has a file with one of ``roles``, loaded or not."""
+    """Test for a file with one of ``roles``, loaded or not."""
     return any(file.role in roles for run in runs for file in run.manifest.files)
 
 
 def _has_compiled_code(run: Run) -> bool:
-    """Return whether the trace of ``run`` shows compiled code, or may show it if not loaded."""
+    """Test if the trace shows compiled code, or may show it if not loaded."""
     if run.replay_trace is not None:
         return has_compiled_code(run.replay_trace)
     return run.mode.is_compiled and (has_trace(run) or bool(run.manifest.failures))
 
 
 def _has_prediction(runs: Sequence[Run]) -> bool:
-    """Return whether an eager trace predicts the gain from a graph and shows capture blockers: no
-    run with graphs has a trace."""
+    """Return whether an eager trace predicts the gain: no run with graphs has a trace."""
     runs_with_trace = [run for run in runs if has_trace(run)]
     return bool(runs_with_trace) and all(map(may_be_eager, runs_with_trace))
 
 
 def _has_stopped_replay(run: Run) -> bool:
-    """Return whether a check found a replay that crashed or hangs."""
     return run.replay_check is not None and bool(run.replay_check.stops)
 
 
@@ -169,7 +167,7 @@ def build_memory_command(runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def build_compilation_command(run: Run, runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return the command that records the compilation of ``run``, which is one of ``runs``."""
+    """Return the command that records the compilation of ``run``, one of ``runs``."""
     return _build_rerun_command([run, *runs], (run.mode.value,), run.name)
 
 
@@ -179,7 +177,7 @@ def _build_trace_command(runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def _build_rerun_command(runs: Sequence[Run], modes: Sequence[str], name: str) -> tuple[str, ...]:
-    """Return the command that adds runs in ``modes`` of a workload, or a run ``name`` of a program.
+    """Return the command that adds runs of a workload, or a run ``name`` of a program.
 
     Collectors never overwrite a run, so the name or the modes must be new.
     """

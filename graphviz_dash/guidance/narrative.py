@@ -39,12 +39,10 @@ _INSTRUCTIONS: Final = {
 }
 
 _TRACE_INPUTS: Final = (MissingInput.WINDOW, MissingInput.STEPS, MissingInput.REPLAY_TRACE)
-"""Missing inputs of a run without a trace."""
 
 
 def list_remedies(runs: Sequence[Run], *, with_baseline: bool = True) -> tuple[str, ...]:
-    """List instructions for missing data, one sentence each with the command. If ``whole``,
-    consider a missing baseline too."""
+    """List instructions for missing data, one sentence each with the command."""
     lines = list_remedy_commands(runs, with_baseline=with_baseline)
     return tuple(f"{lead} {command}" if command else lead for lead, command in lines)
 

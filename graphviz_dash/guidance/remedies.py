@@ -1,4 +1,4 @@
-"""Commands that collect the missing inputs of a run, with options that fit the recorded program."""
+"""Commands that collect the missing inputs of a run."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from graphviz_dash.model.recording import Recording
 
 _SETTLING_STEPS: Final = 3
-"""Profiled steps that the recorder skips before the window."""
+"""Steps that the recorder skips before the window."""
 _TIMED_STEP_COUNT: Final = 20
-"""Steps to time in the program's loop, if it has this many."""
+"""If the loop has this many."""
 _WINDOW_FACTOR: Final = 4
 """Factor by which to extend a window that misses a size."""
 
 
 class MissingInput(Enum):
-    """An input that a changed command can add to a run."""
+    """Input that a changed command can add."""
 
     WINDOW = auto()
     """The trace of its steps."""
@@ -51,9 +51,8 @@ class Remedy(Struct, frozen=True):
 
     missing_input: MissingInput
     command: tuple[str, ...] | None
-    """The command; None if no command alone helps."""
+    """None if no command alone helps."""
     extra_steps: int = 0
-    """Additional steps that the program must run."""
 
 
 def find_remedies(run: Run, other_runs: Iterable[Run] = ()) -> tuple[Remedy, ...]:
@@ -92,12 +91,12 @@ def find_remedies(run: Run, other_runs: Iterable[Run] = ()) -> tuple[Remedy, ...
 
 
 def has_trace(run: Run) -> bool:
-    """Return whether the bundle of ``run`` has a trace of its steps, loaded or not."""
+    """Return whether the bundle has a trace of its steps, loaded or not."""
     return any(file.role is FileRole.REPLAY_TRACE for file in run.manifest.files)
 
 
 def is_attributed(run: Run) -> bool:
-    """Return whether the captures of a recorded ``run`` were profiled to find source lines."""
+    """Return whether the captures were profiled to find source lines."""
     return run.recording is not None and any(graph.profiled for graph in run.recording.graphs)
 
 
@@ -108,7 +107,7 @@ def _has_several_sizes(recording: Recording) -> bool:
 
 
 def _has_untraced_sizes(recording: Recording) -> bool:
-    """Return whether the window misses a graph captured at the same location as a traced one."""
+    """Test if the window misses a graph captured at the location of a traced one."""
     traced = {graph.captured_at for graph in recording.graphs if graph.window_replays}
     return any(
         graph.replays and not graph.window_replays and graph.captured_at in traced
@@ -117,18 +116,14 @@ def _has_untraced_sizes(recording: Recording) -> bool:
 
 
 def _is_window_full(run: Run, recording: Recording) -> bool:
-    """Return whether the window ended at its maximum number of steps, so that a larger maximum
-    lengthens it."""
+    """Test if a larger maximum number of steps lengthens the window."""
     option = get_option(run.manifest.command, "--window-replays") or ""
     limit = int(option) if option.isdecimal() else WINDOW_REPLAYS
     return recording.window_steps >= max(limit, recording.requested_window_steps)
 
 
 def _count_steps_after_captures(recording: Recording) -> int:
-    """Count the steps since the last capture.
-
-    A server may capture at any time, so all steps without a capture count.
-    """
+    """Count the steps without a capture, as a server may capture at any time."""
     if recording.boundary_kind in (BoundaryKind.LABEL, BoundaryKind.ENGINE):
         return max(0, recording.steps - len(recording.graphs))
     return recording.steps - max((graph.step for graph in recording.graphs), default=0)

@@ -1,4 +1,4 @@
-"""Commands that repeat a run with changes, derived from the original command."""
+"""Commands that repeat a run with changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Final
 from graphviz_dash.model.run import Run
 
 _PROGRAM_SEPARATOR: Final = "--"
-"""Separator before the program in a recording command."""
 _UNKNOWN_PROGRAM: Final = ("python", "train.py")
 _COLLECTORS: Final = ("collect", "collectors")
 """Names of the collector in a command: `graphviz-dash collect`, `-m collectors`."""
@@ -21,8 +20,8 @@ _OUTPUTS: Final = ("-o", "--output")
 def build_recording_command(run: Run, options: Mapping[str, str | None]) -> tuple[str, ...] | None:
     """Return the command that recorded ``run`` with ``options`` changed; a flag has the value None.
 
-    None if no command with a program recorded it. Without a name in ``options`` the run gets a
-    new name, because recorders never overwrite a run.
+    None if no command with a program recorded it. Without a name in ``options`` the run gets a new
+    one, because recorders never overwrite.
     """
     command = run.manifest.command
     if _PROGRAM_SEPARATOR not in command:
@@ -60,7 +59,7 @@ def build_any_recording_command(run: Run, options: Mapping[str, str | None]) -> 
 
 
 def make_rerun_name(name: str) -> str:
-    """Return a new name for a repetition of the run ``name``."""
+    """Return a name for a repetition of the run ``name``."""
     return f"{name}-again"
 
 
@@ -131,7 +130,7 @@ def _get_workload_options(run: Run) -> tuple[str, ...]:
 
 
 def _get_output_folder(run: Run) -> str:
-    """Return the experiment's folder as written in the command that made the run."""
+    """Return the experiment's folder as in the original command."""
     named = (get_option(run.manifest.command, name) for name in _OUTPUTS)
     return next(
         (_shorten_absolute_path(folder) for folder in named if folder), run.path.parent.name
@@ -139,7 +138,7 @@ def _get_output_folder(run: Run) -> str:
 
 
 def _shorten_absolute_path(folder: str) -> str:
-    """Shorten an absolute path, which is specific to the recording machine, to its name."""
+    """Shorten an absolute path, specific to one machine, to its name."""
     for kind in (PurePosixPath, PureWindowsPath):
         if (path := kind(folder)).is_absolute():
             return path.name or folder

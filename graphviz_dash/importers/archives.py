@@ -1,7 +1,7 @@
 """Import of experiments from untrusted zip files.
 
-No content is executed. Only files listed in a run's manifest are unpacked, each up to its listed
-size, so no path leads outside the target and nothing unnecessary is unpacked.
+No content is executed. Only files listed in a run's manifest are unpacked, up to their listed size,
+so no path leads outside the target.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ _ZIP_ERRORS: Final = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(NotImplementedError, EOFError, OSError, UnicodeError),
 )
-"""Exceptions of zipfile and its modules for damaged archives."""
 
 
 def unpack_experiment(
@@ -50,7 +49,7 @@ def unpack_experiment(
         limits: Limits for loading.
 
     Returns:
-        Name of the folder around the runs in the archive. Empty if there is none.
+        Name of the folder around the runs; empty if there is none.
 
     Raises:
         InputError: Not a zip file, no run bundle, an unreadable run, or more than the limits.
@@ -120,8 +119,8 @@ def _unpack_members(archive: zipfile.ZipFile, folder: Path, label: str) -> str:
 
 
 def _iter_listed_files(run: Path) -> Iterator[tuple[str, int]]:
-    """Yield path and size of each file listed in a bundle's manifest. Unexpected paths are skipped
-    and rejected later by the reader."""
+    """Yield path and size of each file listed in a bundle's manifest. The reader rejects unexpected
+    paths later."""
     for entry in read_manifest(run).files:
         if is_valid_path(entry.role, entry.path):
             yield entry.path, entry.bytes
@@ -130,7 +129,7 @@ def _iter_listed_files(run: Path) -> Iterator[tuple[str, int]]:
 def _copy_member(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, max_bytes: int, label: str
 ) -> int:
-    """Unpack one member of at most ``most`` bytes and return its size."""
+    """Unpack one member and return its size."""
     written = 0
     with archive.open(member) as source, target.open("xb") as file:
         while chunk := source.read(_CHUNK):

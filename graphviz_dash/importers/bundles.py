@@ -52,11 +52,8 @@ class ImportedRun(Struct, frozen=True):
     """An imported run."""
 
     path: Path
-    """Folder of the bundle."""
     sources: tuple[Source, ...]
-    """Imported files with their detected kinds."""
     absent: tuple[Absent, ...]
-    """Missing facts with reasons."""
 
 
 def import_files(
@@ -74,7 +71,7 @@ def import_files(
     """Import ``files`` as run bundles into the experiment ``folder``.
 
     Files of one run are joined (see :mod:`graphviz_dash.importers.group`). All files are read
-    before the first bundle is written, and bundles are written atomically.
+    before bundles are written, atomically.
 
     Args:
         announce: Receives one line per stage.
@@ -147,7 +144,7 @@ def _check_names(targets: list[Path]) -> None:
 
 
 def _find_finished_import(group: SourceGroup, folder: Path) -> ImportedRun | None:
-    """Return the existing run of exactly these files. None if there is none."""
+    """Return the existing run of exactly these files, or None."""
     target = _get_target(group, folder)
     if not is_bundle(target):
         return None
@@ -206,7 +203,7 @@ def _write_bundle(
 
 
 def _copy_as_gzip(file: Path, scratch: Path) -> Path:
-    """Copy a trace for the writer, compressing it with gzip if necessary."""
+    """Copy a trace, compressing it if necessary."""
     target = scratch / f"{hashlib.sha256(str(file).encode()).hexdigest()[:16]}.json.gz"
     with file.open("rb") as source:
         compressed = source.read(2) == _GZIP_MAGIC
@@ -222,8 +219,7 @@ def _copy_as_gzip(file: Path, scratch: Path) -> Path:
 
 
 def select_matching_captures(group: SourceGroup, limits: Limits) -> SourceGroup:
-    """Reduce ``group`` to the captures that match work of the replays, and list the files of
-    others.
+    """Reduce ``group`` to the captures that match the replays, and list other files.
 
     Groups with fewer than two captures are unchanged. If another file describes the graphs, their
     captures are unknown, so only the best match is kept.
@@ -246,7 +242,7 @@ def select_matching_captures(group: SourceGroup, limits: Limits) -> SourceGroup:
 
 
 def _score_captures(captures: Sequence[SourcePart], replays: Trace, limits: Limits) -> list[float]:
-    """Score each capture: replay rows matched to its graphs only, weighted by confidence."""
+    """Score each capture: replay rows matched only to it, weighted by confidence."""
     graphs: list[CapturedGraph] = []
     owners: dict[str, int] = {}
     for index, part in enumerate(captures):

@@ -1,8 +1,7 @@
 """Import of uploads in a separate process with limits of time and memory.
 
-Malicious files can freeze, crash or exhaust their reader, so a dedicated process reads them. It is
-killed when it exceeds a limit, when the user cancels, or when this process ends. Failures are
-reported as one line.
+Malicious files can freeze, crash or exhaust their reader. The process is killed when it exceeds a
+limit, when the user cancels, or when this process ends.
 """
 
 from __future__ import annotations
@@ -43,18 +42,18 @@ _LOG: Final = logging.getLogger(__name__)
 _MIN_MEMORY: Final = 2 << 30
 _MIN_OPENED: Final = 512 << 20
 _POLL_SECONDS: Final = 0.5
-"""Interval of checks for cancellation, in seconds."""
+"""Interval of checks for cancellation."""
 
 
 class SandboxLimits(Struct, frozen=True):
     """Limits for reading one upload."""
 
     seconds: int = 120
-    """Wall time and CPU time, in seconds."""
+    """Wall time and CPU time."""
     memory_bytes: int = max(DEFAULT_LIMITS.memory_bytes, _MIN_MEMORY)
-    """Address space, in bytes."""
+    """Address space."""
     opened_bytes: int = max(get_memory_limit() // 4, _MIN_OPENED)
-    """Server memory for opening the import, in bytes."""
+    """Server memory for opening the import."""
 
 
 DEFAULT_SANDBOX_LIMITS: Final = SandboxLimits()
@@ -66,10 +65,9 @@ def import_sandboxed(
     """Import ``files`` as run bundles into the experiment ``folder`` and return the first run's
     name.
 
-    Works as :func:`graphviz_dash.importers.bundles.import_files` and reports progress.
-
     Raises:
-        InputError: As there, or a file that exceeded ``bounds`` or crashed the process.
+        InputError: As in :func:`graphviz_dash.importers.bundles.import_files`, or a file that
+            exceeded ``limits`` or crashed the process.
         CancelledError: The user cancelled.
     """
     return _run_process(files, folder, None, limits)
@@ -180,7 +178,6 @@ def _read_messages(fd: int, seconds: float) -> Iterator[Message | None]:
 def _build_exit_error(
     process: subprocess.Popen[bytes], request: Request, errors: IO[bytes]
 ) -> InputError:
-    """Describe the end of a process without a result."""
     name = Path(request.files[0]).name if request.archive is None else request.archive
     try:
         code = process.wait(timeout=_POLL_SECONDS)

@@ -30,26 +30,24 @@ from graphviz_dash.progress import watch
 
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG of prctl(2)
 _NICE: Final = 10
-"""Niceness, so that page requests have priority."""
+"""Page requests have priority."""
 _PROGRESS_STEPS: Final = 100
-"""Number of progress messages for complete progress."""
 
 
 class Request(msgspec.Struct):
     """An upload to read."""
 
     files: list[str]
-    """Paths of the files, or of one archive."""
     folder: str
     """Folder of the new experiment."""
     archive: str | None
-    """Name of the archive in errors. None for foreign files to import."""
+    """Name in errors. None for foreign files to import."""
     seconds: int
-    """CPU time limit, in seconds."""
+    """CPU time limit."""
     memory_bytes: int
-    """Address space limit, in bytes."""
+    """Address space limit."""
     opened_bytes: int
-    """Server memory limit for opening the import, in bytes. Pages use the same tables."""
+    """Server memory limit for opening the import."""
 
 
 class Progress(msgspec.Struct, tag="progress"):
@@ -70,13 +68,10 @@ class Rejected(msgspec.Struct, tag="refused"):
     """An InputError as fields."""
 
     where: str
-    """File with the error."""
     found: str
-    """Actual content."""
     expected: str
-    """Expected content."""
     advice: str
-    """Advice. May be empty."""
+    """May be empty."""
 
 
 Message: TypeAlias = Progress | Finished | Rejected
@@ -140,7 +135,7 @@ def _import_upload(request: Request) -> str:
 
 
 def _check_opening(request: Request) -> Rejected | None:
-    """Open the import like the server, and reject it if it needs too much of the shared memory."""
+    """Open the import like the server; reject it if it needs too much memory."""
     from graphviz_dash.ingest.load import load_experiment
 
     gc.collect()
@@ -159,7 +154,7 @@ def _check_opening(request: Request) -> Rejected | None:
 
 
 def _set_limits(request: Request) -> None:
-    """Set the limits that this system supports, and lower the priority."""
+    """Set the supported limits, and lower the priority."""
     if sys.platform == "win32":
         return
     import resource

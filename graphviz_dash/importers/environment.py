@@ -13,7 +13,7 @@ from graphviz_dash.model.trace import Trace
 from graphviz_dash.units import pluralize
 
 _MIN_CALENDAR_NS: Final = 1_400_000_000_000_000_000
-"""Year 2014. Earlier times count from the start of a machine or program instead of 1970."""
+"""Year 2014. Earlier times count from the start of a machine or program."""
 
 
 def get_recording_time(trace: Trace | None) -> str | None:
@@ -26,7 +26,7 @@ def get_recording_time(trace: Trace | None) -> str | None:
 
 
 def format_job_name(world_size: int | None, gpu: str | None, recorded: str | None) -> str | None:
-    """Format a display name for the ranks of one job: number of ranks, GPU and day.
+    """Format a name for the ranks of one job: number of ranks, GPU and day.
 
     Returns the GPU if the number of ranks is unknown. None if both are unknown.
     """
@@ -46,7 +46,7 @@ def find_main_device(trace: Trace | None) -> int:
 
 
 def build_environment(trace: Trace | None, head: TraceHead | None) -> Environment:
-    """Build the environment from ``trace`` and its ``head``: device and CUDA versions."""
+    """Build the environment: device and CUDA versions."""
     return Environment(
         gpu=_build_gpu(head, find_main_device(trace)),
         gpu_count=len(head.devices) if head and head.devices else None,
@@ -78,5 +78,5 @@ def _build_gpu(head: TraceHead | None, index: int) -> Gpu | None:
 
 
 def _format_version(number: int | None) -> str | None:
-    """Format a version number of cudaRuntimeGetVersion: 13.0 for 13000."""
+    """Format cudaRuntimeGetVersion's number: 13.0 for 13000."""
     return None if number is None else f"{number // 1000}.{number % 1000 // 10}"

@@ -1,4 +1,4 @@
-"""Grouping of imported files by run: capture traces, replay traces, debug DOTs, memory snapshots.
+"""Grouping of imported files by run.
 
 Files whose names differ only in words such as "capture" and "replay" form a group with at most one
 replay trace; ``--join`` overrides this. Traces in a folder ``capture_traces`` are captures for
@@ -29,11 +29,10 @@ _ROLE_WORD: Final = re.compile(
     re.I,
 )
 CAPTURES_FOLDER: Final = "capture_traces"
-"""Folder of capture traces in vLLM, SGLang and xDiT."""
+"""In vLLM, SGLang and xDiT."""
 
 _RANK: Final = re.compile(r"rank[-_]?(\d+)|TP-?(\d+)", re.I)
 _LOG: Final = re.compile(r"dedicated_log_torch_trace_")
-"""Name prefix of TORCH_TRACE logs."""
 
 _UNSAFE_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME_LENGTH: Final = 80
@@ -43,24 +42,19 @@ class SourcePart(Struct, frozen=True):
     """One file of a run, or one process in a file."""
 
     source: Path
-    """Imported file."""
     content: ForeignContent
-    """Content of the file."""
     role: FileRole | None = None
-    """Role of its trace: captures or replays. None without a trace."""
+    """None without a trace."""
     captures: bool = False
-    """True if its trace contains captures."""
 
 
 class SourceGroup(Struct, frozen=True):
     """Parts of one run."""
 
     name: str
-    """Name of the run."""
     parts: tuple[SourcePart, ...]
-    """Files of the run, or processes in them."""
     unmatched_captures: tuple[str, ...] = ()
-    """File names of captures without replays in this run."""
+    """Captures without replays in this run."""
 
     @property
     def captures(self) -> tuple[SourcePart, ...]:
@@ -68,7 +62,7 @@ class SourceGroup(Struct, frozen=True):
         return tuple(part for part in self.parts if part.role is FileRole.CAPTURE_TRACE)
 
     def get_trace(self, role: FileRole) -> SourcePart | None:
-        """Return the first part with a trace in that role. None without one."""
+        """Return the first part with a trace in that role, or None."""
         return next((part for part in self.parts if part.role is role), None)
 
 
@@ -89,8 +83,8 @@ def get_common_name(path: Path) -> str:
 
 
 def build_run_name(text: str) -> str:
-    """Convert ``text`` to a folder name. The end of a long text, which may contain the rank, is
-    replaced by a hash."""
+    """Convert ``text`` to a folder name. A hash replaces the end of a long text, which may contain
+    the rank."""
     name = _UNSAFE_CHARACTERS.sub("-", text).strip("-.") or "run"
     if len(name) <= _MAX_NAME_LENGTH:
         return name
@@ -121,8 +115,8 @@ def group_parts(parts: Sequence[SourcePart], *, join: bool = False) -> list[Sour
 
 
 def _add_logs(groups: Sequence[SourceGroup], logs: Sequence[SourcePart]) -> list[SourceGroup]:
-    """Add logs to the run of the trace in their folder if the match is unique per rank. Other logs
-    become separate runs."""
+    """Add logs to the run of the trace in their folder if unique per rank, or else as separate
+    runs."""
     candidates = [
         [index for index, group in enumerate(groups) if _is_log_of(log, group)] for log in logs
     ]
@@ -139,7 +133,6 @@ def _add_logs(groups: Sequence[SourceGroup], logs: Sequence[SourcePart]) -> list
 
 
 def _is_log_of(log: SourcePart, group: SourceGroup) -> bool:
-    """Return True if a log may belong to the run whose trace is in its folder."""
     trace = group.get_trace(FileRole.REPLAY_TRACE)
     return (
         trace is not None
@@ -150,7 +143,6 @@ def _is_log_of(log: SourcePart, group: SourceGroup) -> bool:
 
 
 def _add_captures(group: SourceGroup, captures: Sequence[SourcePart]) -> SourceGroup:
-    """Add the captures in the folder next to the group's replays."""
     replays = group.get_trace(FileRole.REPLAY_TRACE)
     if replays is None or replays.captures or group.get_trace(FileRole.CAPTURE_TRACE) is not None:
         return group
@@ -164,7 +156,6 @@ def _add_captures(group: SourceGroup, captures: Sequence[SourcePart]) -> SourceG
 
 
 def _have_different_ranks(first: Path, second: Path) -> bool:
-    """Return True if both names contain a rank and the ranks differ."""
     ranks = [match.group() for path in (first, second) if (match := _RANK.search(path.name))]
     return len(ranks) == 2 and len({re.sub(r"\D", "", rank) for rank in ranks}) == 2
 
@@ -200,7 +191,7 @@ def _group_by_name(parts: Sequence[SourcePart]) -> list[SourceGroup]:
 
 
 def separate_names(groups: Sequence[SourceGroup]) -> list[SourceGroup]:
-    """Name groups of the same file name by the folders of their files, if these differ."""
+    """Name groups of the same file name by their folders, if these differ."""
     counts = Counter(group.name for group in groups)
     repeated = [group for group in groups if counts[group.name] > 1]
     folder_names = [build_run_name(_get_folder_name(group)) for group in repeated]
@@ -221,7 +212,7 @@ def _get_folder_name(group: SourceGroup) -> str:
 
 
 def _get_group_name(parts: Sequence[SourcePart]) -> str:
-    """Return the common name of files, or else the name of the only file or a parent folder."""
+    """Return the common name, or else that of the only file or a parent folder."""
     first_source = parts[0].source
     if name := get_common_name(first_source):
         return name

@@ -19,10 +19,10 @@ from graphviz_dash.bundle.schema import MANIFEST_FILE
 from graphviz_dash.errors import InputError, MissingRequirementError, escape_control_characters
 
 FILE_SCHEME: Final = "file://"
-"""Prefix of a local path that is written as an address."""
+"""Prefix of a local path written as an address."""
 
 _VERBOSE_LIBRARIES: Final = ("gcsfs", "s3fs")
-"""Libraries that log a traceback per attempt. Only the final error is reported."""
+"""They log a traceback per attempt; only the final error is reported."""
 
 _EXTRAS: Final = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 
@@ -31,11 +31,9 @@ class Location(Struct, frozen=True):
     """Address of a file or a bundle's folder: a local path, or a URL with a protocol."""
 
     address: str
-    """The address."""
     is_bundle: bool = False
-    """True for the folder of a bundle."""
     problem: str | None = None
-    """Reason for an unreadable folder. None for readable locations."""
+    """Reason for an unreadable folder, or None."""
 
     @property
     def is_remote(self) -> bool:
@@ -55,7 +53,7 @@ class Location(Struct, frozen=True):
 
 
 def is_address(text: str) -> bool:
-    """Return True if ``text`` has a protocol, as in ``s3://bucket/folder``."""
+    """Test for a protocol, as in ``s3://bucket/folder``."""
     protocol, separator, _ = text.partition("://")
     return bool(separator) and protocol.replace("+", "").isalnum() and protocol != "file"
 
@@ -156,8 +154,8 @@ def _find_remote(address: str) -> Iterator[Location]:
 
 
 def _is_skipped(file: str, path: str) -> bool:
-    """Return True for files below ``path`` to skip: hidden files or folders (including ``..``), and
-    empty placeholder objects with a trailing slash."""
+    """Return True for hidden files or folders (including ``..``), and empty placeholder objects
+    with a trailing slash."""
     relative_path = file.removeprefix(path)
     return file.endswith("/") or any(part.startswith(".") for part in relative_path.split("/"))
 
@@ -183,7 +181,7 @@ def _open_file_system(address: str) -> tuple[Any, str]:
 
 @contextmanager
 def _convert_errors(address: str) -> Iterator[None]:
-    """Convert errors of a file system to a one-line InputError with the address."""
+    """Convert errors to a one-line InputError with the address."""
     try:
         yield
     except _get_error_types() as error:
@@ -211,7 +209,7 @@ _CLOUD_ERRORS: Final = {
 
 
 def _get_error_types() -> tuple[type[Exception], ...]:
-    """Return the exception types of file systems, including those of imported cloud libraries."""
+    """Return the exception types, including those of imported cloud libraries."""
     candidates = (
         getattr(sys.modules[module], name, None)
         for module, names in _CLOUD_ERRORS.items()

@@ -36,7 +36,7 @@ _SEPARATION: Final = "the events of one process in a merged trace"
 
 
 def _get_main_part(group: SourceGroup) -> SourcePart | None:
-    """Return the part with the replay trace, otherwise the capture trace. None without a trace."""
+    """Return the part with the replay trace, or else the capture trace, or None."""
     return group.get_trace(FileRole.REPLAY_TRACE) or group.get_trace(FileRole.CAPTURE_TRACE)
 
 
@@ -109,6 +109,6 @@ def iter_sources(group: SourceGroup) -> Iterator[Source]:
 
 
 def _count_marked_steps(trace: Trace) -> int:
-    """Count the steps marked in the trace. 0 without marks."""
+    """Count the marked steps."""
     marked = find_steps(trace)
     return 0 if not marked or marked[0].method is StepMethod.WHOLE else len(marked)

@@ -31,24 +31,18 @@ class SkippedFiles(Struct, frozen=True):
     """Files that were not imported as a run."""
 
     files: tuple[str, ...]
-    """Addresses of the files."""
     reason: str
-    """Reason."""
 
 
 class _Task(Struct, frozen=True):
     """Import of one run."""
 
     locations: tuple[Location, ...]
-    """Files of the run."""
     folder: Path
-    """Folder of the experiment."""
     prefix: str
-    """Prefix of the run's name. May be empty."""
+    """May be empty."""
     mode: ExecutionMode
-    """Execution mode of the run."""
     limits: Limits
-    """Limits for reading files."""
 
 
 def import_batch(
@@ -59,13 +53,11 @@ def import_batch(
     mode: ExecutionMode = ExecutionMode.RECORDED,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[ImportedRun | SkippedFiles]:
-    """Import the files at ``locations`` as run bundles into ``folder``, yielding results as
-    completed.
+    """Import files as run bundles into ``folder``, yielding results as completed.
 
-    Each run has its own files, so an unreadable file affects only its run. Workers write to
-    ``folder`` directly, so it must be shared between machines. An existing run of the same files
-    counts as imported, so an interrupted import resumes. Bundles and files of unknown kind are
-    skipped.
+    An unreadable file affects only its run. Workers write to ``folder`` directly, so it must be
+    shared between machines. An existing run of the same files counts as imported, so an interrupted
+    import resumes. Bundles and files of unknown kind are skipped.
     """
     for location in locations:
         if location.problem:
@@ -80,7 +72,6 @@ def import_batch(
 
 
 def _group_by_run(locations: Sequence[Location]) -> list[tuple[str, list[Location]]]:
-    """Group the files by run, with a prefix that makes each name unique."""
     by_run: dict[tuple[str, str], list[Location]] = {}
     folders = {location.parent for location in locations}
     capture_folders = {f"{folder}/{CAPTURES_FOLDER}" for folder in folders} & folders
@@ -104,8 +95,7 @@ def _group_by_run(locations: Sequence[Location]) -> list[tuple[str, list[Locatio
 def _get_run_key(location: Location, capture_folders: Collection[str]) -> tuple[str, str]:
     """Return folder and name of a file's run.
 
-    Captures in a separate folder (one of ``beside``) may belong to any replays next to it, so all
-    of these form one group.
+    Captures in a separate folder may belong to any replays next to it, so all form one group.
     """
     if location.parent in capture_folders:
         return location.parent.rpartition("/")[0], ""
@@ -123,7 +113,6 @@ def _build_address_prefix(folder: str, name: str) -> str:
 
 
 def _import_run(task: _Task) -> list[ImportedRun | SkippedFiles]:
-    """Import the runs of one task. Runs on a worker."""
     skipped: list[ImportedRun | SkippedFiles] = []
     with ExitStack() as stack:
         scratch = stack.enter_context(create_scratch_folder())

@@ -30,14 +30,12 @@ class RunContents(Struct, frozen=True):
     """Combined content of a run, ready to be written."""
 
     graphs: tuple[CapturedGraph, ...]
-    """Graphs of all files, numbered consecutively. Inferred from capture launches if no file
-    describes graphs."""
+    """Numbered consecutively. Inferred from capture launches if no file describes graphs."""
     ids: tuple[GraphIds, ...]
-    """Node ids, if a file contains them."""
     memory: MemoryUse | None
-    """Allocator statistics. None without a snapshot."""
+    """None without a snapshot."""
     compilation: Compilation | None
-    """Results of torch.compile. None without a log."""
+    """None without a torch.compile log."""
     absent: tuple[Absent, ...]
     """Facts missing from such files or from this import."""
 
@@ -96,7 +94,6 @@ def _get_trace(part: SourcePart | None) -> Trace | None:
 def _infer_all_graphs(
     group: SourceGroup, limits: Limits
 ) -> tuple[list[CapturedGraph], tuple[Absent, ...]]:
-    """Infer the graphs of each capture trace, or of a replay trace with captures."""
     replay = _get_trace(group.get_trace(FileRole.REPLAY_TRACE))
     graphs: list[CapturedGraph] = []
     absent: list[Absent] = []
@@ -114,7 +111,7 @@ def _infer_all_graphs(
 def _infer_graphs(
     capture: Trace | None, replay: Trace | None, limits: Limits
 ) -> tuple[tuple[CapturedGraph, ...], list[Absent]]:
-    """Infer graphs from capture launches, for imports without a file that describes them."""
+    """Infer graphs from capture launches."""
     source = capture or replay
     if source is None or not find_captured_launches(source):
         advice = "no debug DOT and no capture trace was imported"
@@ -139,7 +136,7 @@ def _get_roots(graphs: Sequence[CapturedGraph]) -> list[CapturedGraph]:
 
 
 def _renumber_graphs(graphs: Sequence[CapturedGraph], first: int) -> tuple[CapturedGraph, ...]:
-    """Renumber the graphs, whose roots are graph-0, graph-1, ..., from ``first`` on."""
+    """Renumber the graphs from ``first`` on."""
 
     def moved(ident: str) -> str:
         number, dot, suffix = ident.removeprefix("graph-").partition(".")

@@ -1,7 +1,7 @@
-"""Parallel work on many files, with local processes or a Dask cluster, without lost results.
+"""Parallel work on many files, with local processes or a Dask cluster.
 
-Tasks run on any ``concurrent.futures.Executor``. Tasks of a killed worker are run again, so they
-must be atomic and idempotent, as those here are.
+Tasks run on any ``concurrent.futures.Executor``. Tasks of a killed worker run again, so they must
+be atomic and idempotent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 MAX_RETRIES: Final = 3
-"""Number of times that Dask retries a task after the death of its worker."""
+"""Dask's retries of a task after the death of its worker."""
 
 _POLL_S: Final = 0.5
 _SAFE_PATH: Final = "PYTHONSAFEPATH"
@@ -47,8 +47,8 @@ def _kill_workers() -> None:
 
 @contextmanager
 def create_executor(scheduler: str | None, workers: int | None = None) -> Iterator[Executor]:
-    """Provide an executor: ``workers`` local processes (default: one per CPU), or the Dask cluster
-    with the scheduler at address ``scheduler``.
+    """Provide ``workers`` local processes (default: one per CPU), or the Dask cluster at address
+    ``scheduler``.
 
     Raises:
         MissingRequirementError: dask.distributed is not installed, or no scheduler responds.
@@ -98,11 +98,8 @@ class _Context(SpawnContext):
 
 @contextmanager
 def hide_main_module() -> Iterator[None]:
-    """Prevent child processes started meanwhile from importing the main module again.
-
-    No task is defined there. In the dashboard it is the script of a page, set separately by each
-    visitor's thread.
-    """
+    """Prevent child processes from importing the main module, which in the dashboard is the script
+    of a page."""
     placeholder = ModuleType("__main__")
     with _STARTING:
         main = sys.modules["__main__"]
@@ -116,7 +113,7 @@ def hide_main_module() -> Iterator[None]:
 
 @contextmanager
 def _set_safe_path() -> Iterator[None]:
-    """Prevent worker processes started meanwhile from importing modules of the working folder.
+    """Prevent worker processes from importing modules of the working folder.
 
     multiprocessing starts them, and their resource tracker, with ``python -c``.
     """
@@ -132,8 +129,8 @@ def _set_safe_path() -> Iterator[None]:
 
 
 def _start_worker(parent: int) -> None:
-    """End the worker with the process ``parent``, and limit it to one thread of Polars and no child
-    processes, as there is one worker per core. Set before Polars is imported."""
+    """End the worker with ``parent``, and limit it to one thread of Polars (set before its import)
+    and no child processes, as there is one worker per core."""
     end_with_parent(parent)
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     os.environ.setdefault(PROCESSES_VARIABLE, "1")
@@ -151,12 +148,11 @@ def run_all(
     create_executor: Callable[[], Any],
     build_failure: Callable[[T, str], R],
 ) -> Iterator[R]:
-    """Call ``function`` with each item on the executors created by ``make``, yielding results as
-    completed.
+    """Call ``function`` with each item, yielding results as completed.
 
-    ``make`` returns context managers; a broken executor is replaced by a new one. If a task raises
-    one of our errors, runs out of memory, or its worker dies each time, ``failed`` receives the
-    item with the reason. There is exactly one result per item.
+    ``create_executor`` returns context managers; a broken executor is replaced. If a task raises
+    one of our errors, runs out of memory, or its worker dies each time, ``build_failure`` receives
+    the item with the reason. Each item has one result.
     """
     pending = dict(enumerate(items))
     suspects: list[T] = []
@@ -184,7 +180,7 @@ def _run_sequentially(
     create_executor: Callable[[], Any],
     build_failure: Callable[[T, str], R],
 ) -> Iterator[R]:
-    """Run one task at a time, at most twice each, so that only its own crashes count against it."""
+    """Run one task at a time, at most twice, so that only its own crashes count."""
     pending = deque(items)
     deaths = 0
     while pending:
@@ -205,10 +201,8 @@ def _run_sequentially(
 
 
 def _iter_completed(futures: Collection[Any]) -> Iterator[Any]:
-    """Yield futures as they complete, like ``as_completed``.
-
-    Wakes up regularly, because a signal that another thread receives does not end a wait.
-    """
+    """Yield futures as they complete. Wakes up regularly, because a signal that another thread
+    receives does not end a wait."""
     queue: SimpleQueue[Any] = SimpleQueue()
     for future in futures:
         future.add_done_callback(queue.put)
@@ -233,7 +227,7 @@ def _get_result(future: Any, item: T, build_failure: Callable[[T, str], R]) -> R
 
 
 def _get_worker_death_errors() -> tuple[type[BaseException], ...]:
-    """Return the exceptions of Dask for tasks whose workers died. Empty if Dask is not imported."""
+    """Return Dask's exceptions for dead workers; empty if it is not imported."""
     if "distributed" not in sys.modules:
         return ()
     from distributed import KilledWorker

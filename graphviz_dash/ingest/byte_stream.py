@@ -26,8 +26,8 @@ else:
     from backports import zstd
 
 CHUNK_BYTES = 256 << 10
-"""Bytes per read. Large enough to split cheaply, small enough that the events of a chunk stay in a
-core's cache while they become columns (2 MB is 1.4 times slower)."""
+"""Bytes per read. Small enough that the events of a chunk stay in a core's cache (2 MB is 1.4 times
+slower)."""
 
 _UNSUPPORTED_FORMATS = {
     b"PK\x03\x04": "a zip archive",
@@ -47,13 +47,12 @@ class Damage(Struct, frozen=True):
     """Reason why a file could not be read to its end."""
 
     is_truncated: bool
-    """True for a truncated file with intact data before the end. False for corrupted data."""
+    """True for a truncated file with intact data, False for corrupted data."""
     description: str
-    """Description and position of the damage."""
 
 
 class _Decompressor(Protocol):
-    """Common interface of bz2, lzma and similar decompressors of one member or frame."""
+    """Common interface of bz2, lzma and similar decompressors."""
 
     @property
     def eof(self) -> bool: ...
@@ -68,16 +67,12 @@ class _Format(Struct, frozen=True):
     """A compression format."""
 
     name: str
-    """Name in errors."""
     magic: tuple[bytes, ...]
-    """Possible first bytes of a file."""
+    """First bytes of a file."""
     create_decompressor: Callable[[], _Decompressor]
-    """Creates a decompressor of one member or frame."""
     error: type[Exception]
-    """Exception for damaged data."""
     step_bytes: int
-    """Maximum bytes decompressed at a time. Damage loses the last of these unless ``_recover_gzip``
-    recovers them."""
+    """Maximum bytes per step. Damage loses the last step unless ``_recover_gzip`` recovers it."""
 
 
 def _create_gzip_decompressor() -> _Decompressor:
@@ -107,13 +102,12 @@ _SINGLE_NUL: Final = re.compile(rb"(?<!\0)\0(?!\0)")
 
 
 class ByteStream:
-    """Reads ``path`` in chunks, detecting compression by the first bytes instead of the file name.
+    """Reads ``path`` in chunks, detecting compression by its first bytes.
 
-    Truncated or damaged data end the stream at that point, and ``damage`` describes the problem.
+    Truncated or damaged data end the stream; ``damage`` describes the problem.
 
-    ``replaces_nul``: replace single NUL bytes, which JSON never contains, by spaces. A program that
-    writes into Python's one-byte string ``b" "``, such as NeMo, changes single spaces of files that
-    are written later.
+    ``replaces_nul``: replace single NUL bytes by spaces. A program that writes into Python's
+    one-byte string ``b" "``, such as NeMo, changes single spaces of files written later.
     """
 
     def __init__(
@@ -234,7 +228,7 @@ class ByteStream:
 
 
 class _Members:
-    """The concatenated members of a compressed file as one stream."""
+    """Concatenated members of a compressed file as one stream."""
 
     def __init__(self, file: BinaryIO, make: Callable[[], _Decompressor]) -> None:
         self._file = file
@@ -268,10 +262,9 @@ class _Members:
 
 
 def _recover_gzip(path: Path, skip: int) -> bytes:
-    """Recover the data of a damaged gzip file after the first ``skip`` bytes, up to the exact byte.
+    """Recover the data of a damaged gzip file after the first ``skip`` bytes.
 
-    isal discards the step in which it finds damage. zlib's state can be copied, so its last step is
-    repeated byte by byte. Returns at most _RESCUED_BYTES.
+    isal discards the step with the damage, so zlib repeats it byte by byte.
     """
     recovered = bytearray()
     position = 0

@@ -1,8 +1,8 @@
 """Cache of parsed traces as Parquet outside the bundles.
 
-Each entry is a folder (:mod:`graphviz_dash.ingest.cache_entry`), written to a staging folder and
-renamed when complete, so interrupts leave no partial entries. A full, read-only or damaged cache
-costs only time: the trace is parsed from its file.
+Entries (:mod:`graphviz_dash.ingest.cache_entry`) are written to a staging folder and renamed, so
+interrupts leave no partial ones. A full, read-only or damaged cache costs only time: the trace is
+parsed from its file.
 """
 
 from __future__ import annotations
@@ -42,14 +42,12 @@ from graphviz_dash.model.trace import Trace
 _LOG: Final = logging.getLogger(__name__)
 
 MAX_CACHE_BYTES: Final = 4 << 30
-"""Maximum total size of the entries. The least recently used ones are removed first."""
+"""Maximum total size of the entries. The least recently used go first."""
 
 MIN_CACHED_EVENTS: Final = 20_000
-"""Minimum events of cached traces. Smaller traces are parsed about as fast as cached tables open.
-"""
+"""Minimum events of cached traces. Smaller ones are parsed about as fast as cached tables open."""
 
 _DAMAGED_TRACES: Final[set[Path]] = set()
-"""Traces whose cached tables were found damaged since the start of this process."""
 
 _STORE_ERRORS: Final[tuple[type[BaseException], ...]] = (*PARQUET_ERRORS, MemoryError)
 _STAGING: Final = ".staging-"
@@ -57,8 +55,7 @@ _STALE_SECONDS: Final = 3600
 
 
 def find_damaged(folder: Path) -> tuple[Path, ...]:
-    """Return the traces below ``folder`` whose cached tables were found damaged by this process and
-    recreated."""
+    """Return the traces below ``folder`` whose damaged cached tables this process recreated."""
     return tuple(sorted(path for path in _DAMAGED_TRACES if path.is_relative_to(folder.resolve())))
 
 
@@ -66,19 +63,19 @@ class CacheEntry(Struct, frozen=True):
     """A cached trace."""
 
     key: str
-    """Name of its folder."""
+    """Name of the folder."""
     path: Path
     """Path from which the trace was first read."""
     events: int
     """Number of entries in traceEvents."""
     size: int
-    """Size of the entry in bytes."""
+    """In bytes."""
     last_used: float
     """Last use (Unix time)."""
 
 
 class TraceCache:
-    """Cache in ``folder``, which is created on first use."""
+    """Cache in ``folder``, created on first use."""
 
     def __init__(self, folder: Path, max_bytes: int = MAX_CACHE_BYTES) -> None:
         self.folder = folder
@@ -92,7 +89,7 @@ class TraceCache:
         *,
         sha256: str | None = None,
     ) -> Trace | None:
-        """Load the trace under ``key``, as read from ``path``. None if missing.
+        """Load the trace under ``key``, read from ``path``. None if missing.
 
         An unreadable entry is logged, removed and treated as missing. If it becomes unreadable
         later, the file is read again, unless its hash is no longer ``sha256``.
@@ -134,8 +131,8 @@ class TraceCache:
         self._remove_excess()
 
     def replace(self, key: str, trace: Trace, damage: DamagedEntryError | None) -> None:
-        """Replace the damaged entry under ``key`` by ``trace`` and log it. Does nothing if
-        ``damage`` is None, i.e. the entry was only removed."""
+        """Replace the damaged entry under ``key`` by ``trace`` and log it. Without ``damage``, do
+        nothing."""
         if damage is not None and trace.offsets is not None:
             self._remove_damaged(key, trace.offsets.path, damage)
             self.store(key, trace)
@@ -169,7 +166,7 @@ class TraceCache:
         return freed
 
     def _iter_folders(self, *, staged: bool = False) -> Iterator[Path]:
-        """Yield the folders of the entries. Other files of the folder are never touched."""
+        """Yield the folders of the entries."""
         try:
             names = sorted(os.listdir(self.folder))
         except OSError:
@@ -211,11 +208,10 @@ def open_trace(
     cache: TraceCache | None,
     sha256: str | None = None,
 ) -> Trace:
-    """Open the trace in ``path``, from ``cache`` if possible. Otherwise read it and cache it if
-    worthwhile.
+    """Open the trace in ``path``, from ``cache`` if possible, or else read and cache it.
 
-    ``sha256`` is the file's hash, which the caller has checked. Without it, the file is identified
-    by path, size, inode and modification times.
+    ``sha256`` is the file's hash, checked by the caller. Without it, the file is identified by
+    path, size, inode and modification times.
 
     Raises:
         InputError, WorkerError: As in :func:`read_trace`.
@@ -250,7 +246,6 @@ _KEY_LENGTH: Final = 40
 
 
 def _identify_file(path: Path) -> str | None:
-    """Describe the version of a file without reading it. None if there is no file."""
     try:
         status = path.resolve().stat()
     except OSError:
@@ -266,7 +261,6 @@ def _identify_file(path: Path) -> str | None:
 
 
 def _compute_key(limits: Limits, content: str) -> str:
-    """Hash everything that the tables depend on to a folder name."""
     parts = (LAYOUT_VERSION, __version__, SCHEMAS, limits, content)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:_KEY_LENGTH]
 

@@ -1,9 +1,7 @@
 """Entry of the trace cache: tables of one trace as Parquet files with checksums.
 
-A folder contains one Parquet file per table, one for event locations in the trace's file, and
-``info.json`` with size and checksum of each file and of itself. Corruption on disk is therefore
-detected when a table is read and never changes a figure. Nothing in an entry is executed or
-unpickled.
+``info.json`` contains size and checksum of each file and of itself, so corruption is detected on
+reading and never changes a figure. Nothing in an entry is executed or unpickled.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from graphviz_dash.ingest.parquet import PARQUET_ERRORS
 from graphviz_dash.model.trace import EventOffsets, Trace, TraceInfo
 
 LAYOUT_VERSION: Final = 5
-"""Layout version, increased when the content of the files changes."""
+"""Increased when the content of the files changes."""
 
 _INFO: Final = "info.json"
 _PIECES: Final = "pieces"
@@ -44,27 +42,25 @@ class DamagedEntryError(Exception):
 
 
 class FileCheck(msgspec.Struct, forbid_unknown_fields=True):
-    """Expected size and checksum of a file of the entry."""
+    """Expected size and checksum of a file."""
 
     size: int
-    """Size in bytes."""
+    """In bytes."""
     crc32: int
-    """CRC-32 of the content."""
 
 
 class EntryInfo(msgspec.Struct, forbid_unknown_fields=True):
     """Content of ``info.json``."""
 
     trace: TraceInfo
-    """Metadata of the trace."""
     files: dict[str, FileCheck]
-    """Other files of the entry, by name."""
+    """Other files by name."""
     path: str = ""
     """Path from which the trace was first read."""
 
 
 class _SignedEntry(msgspec.Struct, forbid_unknown_fields=True):
-    """``info.json``: an :class:`EntryInfo` and the CRC-32 of its bytes."""
+    """``info.json``: an :class:`EntryInfo` and its CRC-32."""
 
     entry: msgspec.Raw
     crc32: int
@@ -74,16 +70,12 @@ class FallbackSource(Struct, frozen=True):
     """Fallback source of a trace whose entry is unusable."""
 
     read: Callable[[], Trace]
-    """Reads the trace's file."""
     replace: Callable[[Trace, DamagedEntryError | None], None]
-    """Receives the trace that was read, and the damage; None if the entry was missing."""
+    """Receives the trace read, and the damage; None if the entry was missing."""
 
 
 def write_entry(folder: Path, trace: Trace) -> None:
-    """Write ``trace``, which was read from a file, to ``folder``.
-
-    Raises one of :data:`PARQUET_ERRORS` if the disk is full.
-    """
+    """Write ``trace`` to ``folder``. Raises one of :data:`PARQUET_ERRORS` if the disk is full."""
     assert trace.offsets is not None  # it was read from a file
     for name, rows in trace.offsets.rows.items():
         frame: pl.DataFrame = getattr(trace, name)
@@ -99,7 +91,7 @@ def write_entry(folder: Path, trace: Trace) -> None:
 
 
 def read_entry_info(folder: Path) -> EntryInfo:
-    """Read the metadata of the entry in ``folder``.
+    """Read the metadata of an entry.
 
     Raises:
         FileNotFoundError: The entry is missing.
@@ -119,8 +111,7 @@ def read_entry_info(folder: Path) -> EntryInfo:
 def load_entry(folder: Path, path: Path, source: FallbackSource) -> Trace:
     """Load the trace in ``folder`` for the file at ``path``.
 
-    Tables are read and verified on first access. If the entry becomes unusable, ``source`` provides
-    the trace.
+    Tables are verified on first access. If the entry becomes unusable, ``source`` replaces it.
 
     Raises:
         FileNotFoundError, DamagedEntryError: As in :func:`read_entry_info`.
@@ -148,8 +139,7 @@ def _compute_check(data: bytes) -> FileCheck:
 
 
 class _EntryReader:
-    """Reads the files of an entry on access. If they are missing or damaged, the trace is read
-    again."""
+    """Reads the files of an entry on access. If they are unusable, the trace is read again."""
 
     def __init__(
         self,
@@ -179,7 +169,7 @@ class _EntryReader:
             return table
 
     def read_event_indices(self, name: str) -> pl.Series:
-        """Read the index in traceEvents of each row of a table. Raises as :meth:`table`."""
+        """Read the index in traceEvents of each row of a table. Raises as :meth:`read_table`."""
         try:
             return self._read(name, pl.Schema({_EVENT_INDEX: pl.Int64()}))[_EVENT_INDEX]
         except (FileNotFoundError, DamagedEntryError) as error:
@@ -215,15 +205,14 @@ class _EntryReader:
 
 
 class _CachedTrace(Trace):
-    """A trace from the cache whose tables are read on first access.
+    """A trace whose cached tables are read on first access.
 
-    Few analyses need all tables, and none needs the Python functions, which can be most of a trace.
+    No analysis needs the Python functions, which can be most of a trace.
     """
 
     reader: _EntryReader
 
     def __getattr__(self, name: str) -> pl.DataFrame:
-        """Load a table on first access."""
         if name not in SCHEMAS:
             raise AttributeError(name)
         table = self.reader.read_table(name)
@@ -232,7 +221,7 @@ class _CachedTrace(Trace):
 
 
 class _EventIndices(Mapping[str, pl.Series]):
-    """Index in traceEvents of each row, by table, read on access because few are needed."""
+    """Index in traceEvents of each row, by table, read on access."""
 
     def __init__(self, reader: _EntryReader) -> None:
         self._reader = reader

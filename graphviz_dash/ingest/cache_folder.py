@@ -11,8 +11,7 @@ CACHE_VARIABLE: Final = "GRAPHVIZ_DASH_CACHE"
 
 
 def find_cache_folder() -> Path | None:
-    """Return the folder from :data:`CACHE_VARIABLE` or the XDG base directories. None if disabled
-    or if the account has no home folder."""
+    """Return the folder from :data:`CACHE_VARIABLE` or XDG. None if disabled or without a home."""
     setting = os.environ.get(CACHE_VARIABLE, "")
     if setting.lower() == "off":
         return None

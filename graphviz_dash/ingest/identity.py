@@ -17,7 +17,7 @@ _MANIFEST: Final = MANIFEST_FILE.encode()
 _TRACES: Final = b"/traces"
 _DIGEST_BYTES: Final = 16
 _SETTLING_NS: Final = 2_000_000_000
-"""Time after which a change gets another time stamp, also on file systems with coarse clocks."""
+"""Time after which a change gets another time stamp, even with coarse clocks."""
 
 
 class Identity(Struct, frozen=True):
@@ -42,7 +42,7 @@ def compute_identity(experiment: Path) -> bytes:
 
 
 def measure_identity(experiment: Path) -> Identity:
-    """Identify the version of an experiment by the files of its runs, traces and description.
+    """Identify the version of an experiment by its files.
 
     The digest changes when a run is added, removed or rewritten, a file of a run changes, a trace
     grows, or graphs are added or removed. A missing folder has a digest, too.
@@ -70,7 +70,7 @@ _Facts: TypeAlias = tuple[bytes, int, int, int, int]
 
 
 def _list_facts(folder: bytes, prefix: bytes) -> list[_Facts]:
-    """List the facts of the visible files in ``folder`` by name."""
+    """List the visible files in ``folder`` by name."""
     facts = []
     try:
         with os.scandir(folder) as entries:

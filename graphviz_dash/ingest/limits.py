@@ -20,30 +20,29 @@ def _compute_default_memory() -> int:
 
 
 class Limits(Struct, frozen=True):
-    """Limits for one file. An :class:`InputError` names the limit that was exceeded."""
+    """Limits for one file. An :class:`InputError` names the exceeded one."""
 
     decompressed_bytes: int = 8 << 30
-    """Decompressed size in bytes."""
     expansion: int = 250
-    """Ratio of decompressed to compressed bytes. Checked above 64 MiB, or above 4 MiB for files
+    """Ratio of decompressed to compressed bytes, checked above 64 MiB, or above 4 MiB for files
     held in memory."""
     events: int = 50_000_000
-    """Number of entries of traceEvents, rows of a database, or operations of a pickle."""
+    """Entries of traceEvents, rows of a database, or operations of a pickle."""
     event_bytes: int = 64 << 20
     """Bytes of one event, and of all fields other than traceEvents."""
     string_length: int = 1 << 20
     """Characters of a name or of recorded shapes."""
     nesting: int = 64
-    """Nesting depth of fields other than traceEvents, of recorded shapes, and of tuples in a
-    pickle. Arguments that no table keeps are limited by the interpreter's recursion limit."""
+    """Depth of fields other than traceEvents, of recorded shapes, and of tuples in a pickle.
+    Arguments that no table keeps are limited by the interpreter's recursion limit."""
     memory_bytes: int = _compute_default_memory()
-    """Estimated memory of the values of a file held in memory, in bytes. Default: a quarter of this
-    machine's memory, at most 8 GiB."""
+    """Estimate for a file held in memory. Default: a quarter of this machine's memory, at most 8
+    GiB."""
     nodes: int = 2_000_000
-    """Number of graph nodes of a file; bodies count for each parent."""
+    """Bodies count for each parent."""
 
     def build_error(self, source: Path | str, limit: str, found: str) -> InputError:
-        """Build the error for exceeding ``limit``, a field of this class."""
+        """Build the error for exceeding ``limit``."""
         bound = getattr(self, limit)
         advice = (
             f"If you trust the file, raise the limit: set {LIMITS_VARIABLE}={limit}=NUMBER in the "
@@ -57,7 +56,7 @@ LIMITS_VARIABLE: Final = "GRAPHVIZ_DASH_LIMITS"
 
 
 def parse_limits(text: str) -> Limits:
-    """Parse changes of the default limits from ``text``: comma-separated ``name=number``.
+    """Parse changes of the default limits: comma-separated ``name=number``.
 
     Raises:
         InputError: Unknown name, or not a positive integer.
@@ -80,8 +79,8 @@ def parse_limits(text: str) -> Limits:
 
 
 DEFAULT_LIMITS: Final = parse_limits(os.environ.get(LIMITS_VARIABLE, ""))
-"""Default limits for a machine with 16 GB of memory, with changes from VARIABLE. Real traces of a
-few steps have 10 to 500 MB."""
+"""Default limits for a machine with 16 GB of memory, with changes from :data:`LIMITS_VARIABLE`.
+Real traces of a few steps have 10 to 500 MB."""
 
 EXPANSION_MIN_BYTES: Final = 64 << 20
-"""Decompressed size in bytes from which ``Limits.expansion`` applies."""
+"""Decompressed size from which ``Limits.expansion`` applies."""

@@ -34,7 +34,7 @@ from graphviz_dash.model.trace import Trace
 from graphviz_dash.progress import report_subtask
 
 _MAX_DESCRIPTION_LENGTH = 300
-"""Maximum length of an experiment's description, in characters."""
+"""In characters."""
 
 _COLLECT_ADVICE = (
     "Record one with: graphviz-dash collect --workload NAME --modes eager,graph -o FOLDER."
@@ -80,7 +80,7 @@ def load_run(
 
 
 def add_replay_trace(run: Run, limits: Limits = DEFAULT_LIMITS) -> Run:
-    """Add the trace of its steps to a partially loaded ``run``, if its bundle has one.
+    """Add the trace to a partially loaded ``run``, if its bundle has one.
 
     Raises:
         InputError: As in :func:`load_run`, for the trace.
@@ -109,7 +109,6 @@ def _open_trace(file: Path, sha256: str, limits: Limits) -> Trace:
 
 
 def _has_captures(contents: BundleContents) -> bool:
-    """Return True if the trace of a program's window contains its captures too."""
     if contents.manifest.sources:
         return True
     recording = contents.recording
@@ -121,8 +120,7 @@ def load_experiment(
 ) -> Experiment:
     """Load all runs directly in ``path``, sorted by ExecutionMode, rank and name.
 
-    Without ``traces``, only the other parts are loaded, which is several times faster because the
-    content of traces is not checked either.
+    Without ``traces``, loading is several times faster and their content is not checked.
 
     Raises:
         InputError: Folder not found, no run, or a run that cannot be loaded.
@@ -139,8 +137,8 @@ def load_experiment(
 
 
 def load_without_graphs(path: Path) -> Experiment:
-    """Load all runs directly in ``path`` without traces and graphs, which may have a million nodes.
-    Only existence and size of the graph files are checked.
+    """Load all runs directly in ``path`` without traces and graphs (up to a million nodes). Only
+    existence and size of the graph files are checked.
 
     Raises:
         InputError: As in :func:`load_experiment`, for the loaded parts.
@@ -167,10 +165,10 @@ def _build_experiment(folder: Path, runs: list[Run]) -> Experiment:
 def load_outlines(path: Path) -> tuple[Run, ...]:
     """Load only recording and loop of the runs directly in ``path``, sorted by name.
 
-    Provides graph families and the list of parts long before thousands of graphs are read.
+    Much faster than reading thousands of graphs.
 
     Raises:
-        InputError: Folder not found, or a bundle that contradicts docs/reference/bundle-format.md.
+        InputError: Folder not found, or an invalid bundle.
     """
     outlines = (
         read_parts(bundle, (RECORDING, LOOP)) for bundle in list_bundles(_resolve_folder(path))
@@ -182,8 +180,7 @@ def load_outlines(path: Path) -> tuple[Run, ...]:
 
 
 def load_sibling_plans(run: Run) -> tuple[Run, ...]:
-    """Load only the plans of the other runs in the folder of ``run``, sorted by name. Unreadable
-    runs are omitted."""
+    """Load the plans of the other readable runs in the folder of ``run``, sorted by name."""
     plans = []
     for bundle in list_bundles(run.path.parent):
         if bundle.name == run.path.name:
@@ -204,8 +201,8 @@ def load_sibling_plans(run: Run) -> tuple[Run, ...]:
 def load_pair(
     paths: tuple[Path, Path], limits: Limits = DEFAULT_LIMITS, *, traces: bool = True
 ) -> Experiment:
-    """Load two run bundles of any experiments as one experiment, with the first as baseline. Each
-    is labelled with its name and its experiment.
+    """Load two run bundles as one experiment, with the first as baseline. Each is labelled with its
+    name and its experiment.
 
     Raises:
         InputError: A run cannot be loaded.
@@ -222,8 +219,8 @@ def load_pair(
 
 
 def _read_description(folder: Path) -> str | None:
-    """Read the first line of ``about.txt``, up to the maximum length. None if missing, or if it is
-    not a regular file; a link could expose other files."""
+    """Read the first line of ``about.txt``. None if not a regular file, because a link could expose
+    other files."""
     try:
         content = read_regular_file(
             folder / DESCRIPTION_FILE, 4 * _MAX_DESCRIPTION_LENGTH, follow_links=False
@@ -238,15 +235,15 @@ class FoundExperiments(Struct, frozen=True):
     """Experiments found under a folder."""
 
     experiments: tuple[Path, ...]
-    """Folders with run bundles among their direct children, sorted by path."""
+    """Folders with run bundles directly inside, sorted by path."""
     skipped_links: tuple[Path, ...]
-    """Links to folders that were not followed because another account created them."""
+    """Links not followed because another account created them."""
     non_utf8: tuple[Path, ...] = ()
-    """Folders that were skipped because their name is not UTF-8."""
+    """Skipped folders with a name that is not UTF-8."""
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Reason for each folder that was skipped, one line each."""
+        """Reason for each skipped folder, one line each."""
         reason = (
             "a link created by another account; only links to that account's folders are followed"
         )
@@ -258,10 +255,7 @@ class FoundExperiments(Struct, frozen=True):
 def find_experiments(
     root: Path, depth: int = 3, poll: Callable[[], object] | None = None
 ) -> list[Path]:
-    """Find the experiments at or below ``root``. Raises as :func:`search_experiments`.
-
-    ``poll`` is called for each folder.
-    """
+    """Find the experiments at or below ``root``. Raises as :func:`search_experiments`."""
     return list(search_experiments(root, depth, poll=poll).experiments)
 
 
@@ -270,11 +264,10 @@ def search_experiments(
 ) -> FoundExperiments:
     """Find the experiments at or below ``root``, up to ``depth`` levels down.
 
-    Skips bundles, hidden folders and inaccessible folders. Does not read bundles; loading validates
-    them. With ``links``, links out of ``root`` are followed, each folder once and at most one level
-    further, because a user who links an experiment, or a folder of them, wants to see them. Links
-    of another account are followed only to that account's folders; otherwise they could expose
-    files that only this account may read. ``poll`` is called for each folder.
+    Skips bundles, hidden folders and inaccessible folders. Does not read bundles. With ``links``,
+    links out of ``root`` are followed, each folder once and at most one level further. Links of
+    another account are followed only to its own folders; otherwise they could expose files that
+    only this account may read. ``poll`` is called for each folder.
 
     Raises:
         InputError: ``root`` is not a folder.
@@ -291,19 +284,13 @@ class _Search(Struct, frozen=True):
     """A search for experiments."""
 
     root: Path
-    """Root folder, resolved."""
     links: bool
-    """True if links are followed."""
     poll: Callable[[], object] | None
-    """Called for each folder."""
     seen: set[Path]
-    """Resolved target folders of followed links."""
+    """Resolved targets of followed links."""
     experiments: list[str]
-    """Found experiments."""
     skipped_links: list[Path]
-    """Links that were not followed."""
     non_utf8: list[Path]
-    """Folders whose name is not UTF-8."""
 
     def find_below(self, folder: str, depth: int) -> None:
         """Add the experiments at or below ``folder``."""
@@ -349,15 +336,12 @@ class _Search(Struct, frozen=True):
 
 
 def list_run_folders(experiment: Path) -> list[Path]:
-    """List the bundles directly in the folder of an experiment by name, without reading them.
-
-    Omits names that are not UTF-8, which no page or address could contain.
-    """
+    """List the bundles directly in ``experiment`` by name, omitting names that are not UTF-8."""
     return [folder for folder in list_bundles(experiment) if is_utf8(folder.name)]
 
 
 def list_bundles(folder: Path) -> list[Path]:
-    """List the bundles directly in ``folder`` by name, also those that no page can name."""
+    """List the bundles directly in ``folder`` by name."""
     return [
         folder / name
         for name, is_link in _list_folders(folder)
@@ -367,10 +351,7 @@ def list_bundles(folder: Path) -> list[Path]:
 
 
 def _list_folders(folder: Path | str) -> list[tuple[str, bool]]:
-    """List the visible subfolders of ``folder`` by name; True for links.
-
-    Staging folders of collectors start with a dot.
-    """
+    """List the visible subfolders of ``folder`` by name; True for links."""
     try:
         with os.scandir(folder) as entries:
             return sorted(

@@ -1,7 +1,6 @@
 """Demangling of names from untrusted files in a separate process.
 
-A few hundred characters of a mangled name can expand to gigabytes, and the demangler is C code of
-the system. Untrusted names are therefore demangled in a process with little memory and time. If it
+A few hundred characters can expand to gigabytes, so the process has little memory and time. If it
 dies, names stay unchanged.
 """
 
@@ -22,7 +21,7 @@ _MAX_NAME_LENGTH: Final = 16_384
 
 
 def demangle_names(names: Iterable[str]) -> dict[str, str]:
-    """Demangle ``names`` as c++filt does. Names that are not mangled or too long are unchanged."""
+    """Demangle ``names`` as c++filt does. Other and too long names are unchanged."""
     result = {name: name for name in names}
     mangled = [name for name in result if name.startswith("_Z") and len(name) <= _MAX_NAME_LENGTH]
     if not mangled:
@@ -47,7 +46,7 @@ def demangle_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Demangle the names of standard input, in a separate process."""
+    """Demangle the names of standard input."""
     from graphviz_dash.bundle.demangle import demangle
 
     if sys.platform != "win32":

@@ -1,7 +1,6 @@
 """Reader of node names of thousands of graphs, in a separate process.
 
-A million nodes are 400 MB of JSON and a second of work for one core. A thread of the server would
-delay pages; a low-priority process does not.
+A million nodes are 400 MB of JSON and a second of work. A thread of the server would delay pages.
 
 ``python -m graphviz_dash.ingest.node_names BUNDLE`` reads graph ids as a JSON list from stdin and
 writes :class:`~graphviz_dash.model.node_names.NodeNames` to stdout, in MessagePack.
@@ -25,14 +24,14 @@ from graphviz_dash.model.node_names import NodeNames
 from graphviz_dash.model.run import FileRole
 
 MIN_PROCESS_BYTES: Final = 24 << 20
-"""Minimum JSON size of graphs in bytes that justifies a process, which starts in 0.2 s."""
+"""Minimum JSON that justifies a process, which starts in 0.2 s."""
 
 _MODULE: Final = "graphviz_dash.ingest.node_names"
 _NICENESS: Final = 10
 
 
 def compute_graph_bytes(path: Path) -> int:
-    """Compute the size of the graphs of the bundle at ``path`` from its manifest.
+    """Compute the size of a bundle's graphs from its manifest.
 
     Raises:
         InputError: As in :func:`read_manifest`.
@@ -74,8 +73,7 @@ def _read_in_process(path: Path, graphs: Sequence[str]) -> NodeNames | None:
 
 
 def main() -> None:
-    """Write the names requested on stdin. An error ends the process, and the caller reads the
-    bundle itself."""
+    """Write the names requested on stdin. After an error, the caller reads the bundle itself."""
     gc.disable()  # the process is short-lived and creates no cycles
     if hasattr(os, "nice"):
         os.nice(_NICENESS)

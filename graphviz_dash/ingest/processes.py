@@ -19,9 +19,9 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def end_with_parent(parent: int) -> None:
-    """Let the kernel kill this process when the process ``parent``, which started it, ends.
+    """Let the kernel kill this process when ``parent`` ends.
 
-    Without effect on systems other than Linux. Source: prctl(2), PR_SET_PDEATHSIG.
+    Only on Linux. Source: prctl(2), PR_SET_PDEATHSIG.
     """
     if sys.platform != "linux":
         return

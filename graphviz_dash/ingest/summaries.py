@@ -1,10 +1,9 @@
-"""Cache of summaries of experiments, so that thousands are listed without reading their bundles.
+"""Cache of summaries, so that thousands of experiments are listed without reading bundles.
 
-A summary is a JSON text that another module builds from an experiment: a card of the overview, or a
-row of ``graphviz-dash ls``. Each belongs to one version of the experiment's folder
-(:mod:`graphviz_dash.ingest.identity`) and to one version of this program. The cache is a SQLite
-file with a checksum per row. If it is missing, read-only, damaged or accessible to another account,
-the summaries are only built again.
+A summary is a JSON text built from an experiment, such as a row of ``graphviz-dash ls``. Each
+belongs to one version of the folder (:mod:`graphviz_dash.ingest.identity`) and of this program. The
+cache is a SQLite file with a checksum per row. If it is unusable or accessible to another account,
+summaries are built again.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from graphviz_dash.ingest.cache_folder import find_cache_folder
 from graphviz_dash.ingest.identity import Identity
 
 _LAYOUT: Final = 1
-"""Layout version of the table."""
 _PREFIX, _SUFFIX = "summaries-", ".sqlite"
 _SIDE_FILES: Final = ("", "-journal", "-wal", "-shm")
 _MAX_FILES: Final = 4
@@ -62,15 +60,13 @@ class Summary(Struct, frozen=True):
     """A summary of one version of an experiment."""
 
     folder: str
-    """Resolved path of the experiment."""
+    """Resolved path."""
     identity: Identity
-    """Version of the folder."""
     content: bytes
-    """JSON text."""
 
 
 class SummaryCache:
-    """Summaries in a SQLite file in ``folder``, both created on first use."""
+    """Summaries in a SQLite file in ``folder``, created on first use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -84,13 +80,12 @@ class SummaryCache:
         return self._select(_SELECT, kind, _get_ranges(root))
 
     def load_some(self, kind: str, folders: Iterable[str]) -> dict[str, tuple[bytes, bytes]]:
-        """Load the identity and content of the summaries of ``kind`` of these ``folders``."""
+        """Load identity and content of the summaries of these ``folders``."""
         return self._select(_SELECT_ONE, kind, [(os.fsencode(folder),) for folder in folders])
 
     def _select(
         self, statement: str, kind: str, keys: Iterable[tuple[bytes, ...]]
     ) -> dict[str, tuple[bytes, bytes]]:
-        """Run ``statement`` for each of ``keys``; return identity and content by folder."""
         summaries = {}
         try:
             with self._open() as database:
@@ -104,8 +99,8 @@ class SummaryCache:
         return summaries
 
     def store(self, kind: str, summaries: Iterable[Summary]) -> None:
-        """Store the ``summaries`` of folders that no longer change. Ignores a full or read-only
-        disk, and a cache that another process keeps locked."""
+        """Store the ``summaries`` of folders that no longer change. Ignores a full, read-only or
+        locked cache."""
         now_ns = time.time_ns()
         rows = [
             (kind, os.fsencode(summary.folder), summary.identity.digest, summary.content)
@@ -154,7 +149,6 @@ class SummaryCache:
         return size
 
     def _create(self) -> None:
-        """Create the file with permissions for this account only, if it does not exist."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self.file.exists():
             self._remove_oldest()
@@ -196,7 +190,6 @@ class SummaryCache:
             yield database
 
     def _handle(self, error: Exception) -> None:
-        """Remove a damaged file; it is created again."""
         if type(error) is sqlite3.DatabaseError or isinstance(error, TypeError):
             _remove(self.file)
 
@@ -223,7 +216,7 @@ def get_default_summaries() -> SummaryCache | None:
 
 
 def _get_ranges(root: Path) -> tuple[tuple[bytes, bytes], ...]:
-    """Return the ranges of names of ``root`` itself and of the folders below it."""
+    """Return the ranges of names of ``root`` and the folders below."""
     name = os.fsencode(root).rstrip(b"/")
     return ((name, name + b"\0"), (name + b"/", name + b"0"))  # "0" follows "/"
 
@@ -249,7 +242,7 @@ def _remove(file: Path) -> None:
 
 
 def _compute_check(kind: str, folder: bytes, identity: bytes, content: bytes) -> bytes:
-    """Compute the checksum of a row. Raises TypeError for columns of another type."""
+    """Compute the checksum of a row. Raises TypeError for wrong types."""
     digest = hashlib.blake2b(digest_size=_CHECK_BYTES)
     for part in (kind.encode(), folder, identity, content):
         digest.update(len(part).to_bytes(8, "little"))

@@ -22,8 +22,8 @@ _EXPECTED: Final = "a size, or a size and its count, such as `17` or `17 2000`"
 def read_traffic(path: Path) -> Ints:
     """Read the sizes in the text file at ``path``, shape (requests,).
 
-    Each line contains a size, optionally followed by its count after a comma or blanks. ``#``
-    starts a comment.
+    Each line contains a size and optionally, after a comma or blanks, its count. ``#`` starts a
+    comment.
 
     Raises:
         InputError: File not found, not text, an invalid line, no requests or too many.

@@ -54,21 +54,19 @@ CAUSE_NOUNS: Final = {
     Cause.SYNCHRONISATION: "synchronisation",
     Cause.RANKS: "waiting for other ranks",
 }
-"""Noun for each part of the equation, if it is the largest."""
+"""Noun for the largest part of the equation."""
 
 _SKEWED_MEAN_RATIO: Final = 2.0
-"""Ratio of mean to median step time from which the mean is not typical."""
+"""Ratio of mean to median step time of an untypical mean."""
 _MIN_STEPS_FOR_PERCENTILES: Final = 20
-"""Minimum number of steps for 5th and 95th percentiles."""
 _NOTABLE_IDLE_SHARE: Final = 0.1
-"""Share of idle GPU time from which the next step is to find it."""
 
 _LEADS: Final = {Outcome.FASTER: "Yes", Outcome.MODESTLY_FASTER: "Modest gain"}
-"""First words of the answer if the run is more than slightly faster."""
+"""First words if the run is more than slightly faster."""
 
 
 class Evidence(StrEnum):
-    """Evidence of a figure in the answer; values are anchors of the Compare page."""
+    """Evidence of a figure; values are anchors of the Compare page."""
 
     ITERATIONS = "iterations"
     WATERFALL = "waterfall"
@@ -98,19 +96,18 @@ class Answer(Struct, frozen=True):
     """Answer in one line with up to four labelled rows."""
 
     verdict: Parts
-    """Verdict of at most 20 words."""
+    """At most 20 words."""
     because: Parts = ()
-    """Cause of the verdict; empty if unknown."""
+    """Empty if unknown."""
     costs: Parts = ()
     """One-time cost and memory; empty if unknown."""
     dates: Parts = ()
     """Dates of both runs, if they differ or both runs are versions of one mode."""
     next_step: Parts = ()
-    """Next step; empty if there is none."""
 
     @property
     def rows(self) -> tuple[tuple[str, Parts], ...]:
-        """The rows that are not empty, with their labels, in display order."""
+        """The rows that are not empty, with labels."""
         rows = (
             ("Because", self.because),
             ("Costs", self.costs),
@@ -126,14 +123,14 @@ def format_parts(parts: Sequence[AnswerPart]) -> str:
 
 
 def format_answer(answer: Answer) -> str:
-    """Return the answer as plain text, one line for the verdict and one for each row."""
+    """Return the answer as plain text, one line per row."""
     rows = [f"{label + ':':<11}{format_parts(parts)}" for label, parts in answer.rows]
     return "\n".join([format_parts(answer.verdict), *rows])
 
 
 def build_answer(comparison: Comparison) -> Answer | None:
-    """Answer whether graphs pay off, using the fastest run. Without a compared run, describe the
-    obstacle or the prediction for an eager run. None if the baseline itself failed."""
+    """Answer for the fastest run. Without a compared run, describe the obstacle or the prediction
+    for an eager run. None if the baseline itself failed."""
     if comparison.best is not None:
         return build_run_answer(comparison.best)
     base = comparison[comparison.baseline] if comparison.baseline else None
@@ -176,14 +173,14 @@ def describe_costs(run: RunComparison) -> str:
 
 
 def name_main_cause(run: RunComparison) -> str:
-    """Name the main cause of the difference of ``run``, such as ``launch overhead``; empty if the
-    difference is not significant or unexplained."""
+    """Name the main cause, such as ``launch overhead``; empty if the difference is not significant
+    or unexplained."""
     main = _find_cause(run)
     return "" if main is None else CAUSE_NOUNS[main.cause]
 
 
 def _build_predicted_answer(run: RunComparison, prediction: Prediction) -> Answer:
-    """Answer by the prediction for ``run``, its first blocker and the idle time of its step."""
+    """Answer by the prediction, its first blocker and the idle time."""
     verdict = escape_control_characters(format_short_verdict(prediction))
     before, figure, after = verdict.partition(format_short_verdict_figure(prediction))
     return Answer(
@@ -228,8 +225,8 @@ def _describe_predicted_step(run: RunComparison, prediction: Prediction) -> Iter
 
 
 def _explain_missing_comparison(runs: Sequence[RunComparison]) -> Answer | None:
-    """Explain why nothing was compared, with the step time of each run. Profiled times appear only
-    if no run has others, and are labelled."""
+    """Explain why nothing was compared, with step times. Profiled times appear only if no run has
+    others."""
     if not runs:
         return None
     engine = _build_engine_answer(runs[0]) if len(runs) == 1 else None
@@ -245,7 +242,7 @@ def _explain_missing_comparison(runs: Sequence[RunComparison]) -> Answer | None:
 
 
 def _build_engine_answer(run: RunComparison) -> Answer | None:
-    """Answer by the steps with and without graphs of a recorded engine; None if unknown."""
+    """Answer by an engine's steps with and without graphs; None if unknown."""
     report = build_loop_report(run.run)
     if isinstance(report, Missing):
         return None
@@ -283,7 +280,7 @@ def _find_missing_reason(runs: Sequence[RunComparison]) -> str:
 
 
 def _describe_step_times(runs: Sequence[RunComparison]) -> Iterator[AnswerPart]:
-    """Show the step times of the first runs; a recorded program has a typical step and a range."""
+    """Show the step times of the first runs."""
     timed_runs = [run for run in runs if run.step.value is not None]
     traced_runs = [run for run in runs if run["traced_step_time"].value is not None]
     times = timed_runs or traced_runs
@@ -306,8 +303,8 @@ _MAX_STEP_TIMES: Final = 2
 
 
 def format_recorded_steps(run: RunComparison) -> str:
-    """Format the median and the range of recorded steps if their mean is far above the median, as
-    in a server that waits for requests; empty if the mean is typical."""
+    """Format median and range of recorded steps if their mean is untypical, as in a server that
+    waits for requests; empty otherwise."""
     times = list_step_times(run.run)
     if run.step.value is None or len(times) < _MIN_STEPS_FOR_PERCENTILES:
         return ""
@@ -320,8 +317,7 @@ def format_recorded_steps(run: RunComparison) -> str:
 
 
 def _describe_graph_share(run: RunComparison) -> Iterator[AnswerPart]:
-    """Show the share of GPU time in graphs and the idle time that remains, for a run without a
-    baseline."""
+    """Show the share of GPU time in graphs and the remaining idle time."""
     graph_share = None if isinstance(run.coverage, Missing) else run.coverage.time_share
     idle = None if isinstance(run.time_by_category, Missing) else run.time_by_category.idle_fraction
     if not graph_share:
@@ -337,8 +333,7 @@ def _describe_graph_share(run: RunComparison) -> Iterator[AnswerPart]:
 
 
 def _build_failure_answer(run: RunComparison, base: RunComparison, step_ns: float) -> Answer:
-    """Answer by the failure of ``run`` and the idle time of a baseline step that graphs could
-    save."""
+    """Answer by the failure and the idle time that graphs could save."""
     failure = run.failures[0]
     location = f" at {failure.location}" if failure.location else ""
     verdict = (
@@ -445,7 +440,6 @@ def _format_times(step_ns: float, saving: float) -> AnswerPart:
 
 
 def _find_cause(run: RunComparison) -> MainCause | None:
-    """Find the cause of a significant difference between runs of one program."""
     saving = run.saving.value
     if (
         saving is None

@@ -1,4 +1,4 @@
-"""Columns of tables, declared once for pages, reports and the terminal."""
+"""Columns of tables for pages, reports and the terminal."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ class Unit(Struct, frozen=True):
     """Format of the values of a column."""
 
     format: Callable[[Any], str]
-    """Formats a value as text with its unit."""
     suffix: str = ""
-    """Unit in the heading of a column of plain numbers."""
+    """Unit in the heading of plain numbers."""
     scale: float = 1
     """Divisor of a plain number."""
     pattern: str | None = None
@@ -33,7 +32,6 @@ def _format_text(value: str | None) -> str:
 
 TEXT: Final = Unit(_format_text, is_number=False)
 NUMBER_TEXT: Final = Unit(_format_text)
-"""Text of a number."""
 COUNT: Final = Unit(format_count)
 SHARE: Final = Unit(format_percent, pattern="percent")
 MICROSECONDS: Final = Unit(format_ns, " (µs)", 1e3, "%.2f")
@@ -45,15 +43,15 @@ MEBIBYTES: Final = Unit(format_bytes, " (MiB)", 1 << 20, "%.2f")
 
 
 class Column(Struct, Generic[Row], frozen=True):
-    """A column of a table whose rows are values of type ``Row``."""
+    """A column of a table."""
 
     title: str | None
-    """Heading on pages and in reports. None: terminal only."""
+    """None: terminal only."""
     read: Callable[[Row], Any]
-    """Reads the value of a row. None if unknown."""
+    """Returns None if unknown."""
     unit: Unit = TEXT
     terminal_title: str | None = ""
-    """Heading on the terminal. Empty: the title in lower case; None: pages only."""
+    """Empty: the title in lower case; None: pages only."""
 
     @property
     def terminal_heading(self) -> str | None:
@@ -73,5 +71,5 @@ def omit_empty_columns(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> l
 
 
 def lower_first_letter(title: str) -> str:
-    """Change the first letter to lower case, unless an acronym starts with it."""
+    """Lower the first letter, unless it starts an acronym."""
     return title if title[:2].isupper() else title[:1].lower() + title[1:]

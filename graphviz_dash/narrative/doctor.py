@@ -23,7 +23,7 @@ from graphviz_dash.units import format_bytes, format_count, format_ns
 
 
 def format_evidence_value(evidence: Evidence) -> str:
-    """Format the value of an evidence with its unit."""
+    """Format an evidence with its unit."""
     match evidence.unit, evidence.value:
         case "B", int() as value:
             return format_bytes(value)
@@ -39,7 +39,7 @@ def format_evidence_value(evidence: Evidence) -> str:
 
 
 def describe_output_difference(check: OutputCheck) -> str:
-    """Describe how a tensor after a replay differs from the same after an eager step."""
+    """Describe how a tensor differs between a replay and an eager step."""
     if not check.differing_elements:
         return "equal in every element"
     amount = f"{check.differing_elements:,} of {check.elements:,} elements differ"
@@ -54,7 +54,7 @@ def describe_output_difference(check: OutputCheck) -> str:
 
 
 def format_doctor_command(run: Run) -> str:
-    """Format the command that runs the doctor on the workload or program of ``run``."""
+    """Format the command that runs the doctor on ``run``."""
     return escape_control_characters(shlex.join(build_doctor_command(run)))
 
 
@@ -150,7 +150,7 @@ def _format_title(finding: Finding) -> str:
 
 
 def format_caller(finding: Finding) -> str | None:
-    """Format the line of the program that called a library's line. None without one."""
+    """Format the program's line that called a library. None without one."""
     caller = finding.caller
     if caller is None:
         return None

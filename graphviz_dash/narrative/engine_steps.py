@@ -63,7 +63,7 @@ def _describe_eager_mode(report: LoopReport, mode: StepMode) -> str:
 
 
 def format_size_range(sizes: tuple[int, int] | None) -> str:
-    """Format the smallest and largest size; a dash if unknown."""
+    """Format a range; a dash if unknown."""
     if sizes is None:
         return "–"
     smallest, largest = sizes

@@ -21,8 +21,7 @@ _RANKS_METHOD: Final = (
 )
 
 _MAX_DIFFERENCE_RATIO: Final = 2.0
-"""Ratio of traced to recorded difference beyond which one does not explain the other, in either
-direction."""
+"""Ratio of traced and recorded difference beyond which one does not explain the other."""
 
 _STEP_NAMES: Final = {Basis.CLEAN: "clean step", Basis.TRACED: "step under the profiler"}
 
@@ -90,7 +89,7 @@ def describe_waterfall_method(run: RunComparison, waterfall: Waterfall) -> str:
 
 
 def _describe_loop_mismatch(run: RunComparison, waterfall: Waterfall) -> str:
-    """Warn if profiled steps do not reproduce the saving in the program's loop; empty otherwise."""
+    """Warn if profiled steps do not reproduce the saving in the loop; empty otherwise."""
     saved = run["recorded_saving"].value
     if waterfall.basis is Basis.CLEAN or not saved:
         return ""

@@ -46,8 +46,8 @@ def describe_experiment(experiment: Experiment) -> str:
 
 
 def describe_run_differences(first: Run, second: Run) -> str:
-    """Describe differences between two runs besides their graphs. These affect every comparison of
-    the runs. Empty if there are none; facts unknown for one run are omitted."""
+    """Describe differences between two runs besides their graphs, omitting facts unknown for one;
+    empty if there are none."""
     differences = [
         *_list_workload_differences(first, second),
         *_list_machine_differences(first, second),
@@ -94,8 +94,7 @@ def _format_difference(name: str, value: object, other: object) -> str:
 
 
 def list_recording_notes(recording: Recording, loop: ProgramLoop | None = None) -> tuple[str, ...]:
-    """Describe the recorded process, the recorder's effect on the program, the end of the
-    recording, and graphs that were not used."""
+    """Describe the process, the recorder's effect, the end of the recording, and unused graphs."""
     notes = (
         _describe_process(recording),
         _describe_pauses(recording),
@@ -118,7 +117,6 @@ def _describe_process(recording: Recording) -> str | None:
 
 
 def _describe_unused_graphs(recording: Recording, loop: ProgramLoop | None) -> str | None:
-    """Describe graphs that were captured and never replayed."""
     idle_graphs = [graph for graph in recording.graphs if graph.nodes and not graph.replays]
     if not idle_graphs or len(idle_graphs) == len(recording.graphs):
         return None

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 def build_headline(comparison: Comparison) -> str:
-    """Describe the fastest run that has a baseline. Otherwise describe the first failed run, the
-    prediction for an eager run, or the baseline. For several ranks, describe the slowest."""
+    """Describe the fastest run with a baseline, or else the first failed run, the prediction for an
+    eager run, or the baseline. For several ranks, describe the slowest."""
     runs, best = comparison.runs, comparison.best
     if best is not None:
         rank_runs = [run for run in runs if get_family(run.run) == get_family(best.run)]
@@ -80,8 +80,7 @@ def describe_run(run: RunComparison) -> str:
 
 
 def format_outcome(run: RunComparison) -> str:
-    """Format the outcome of ``run`` for display next to its speedup: ``graph is faster than
-    eager``."""
+    """Format the outcome next to a speedup: ``graph is faster than eager``."""
     if not run.replays_match:
         return f"as timed, but replays of {run.name} compute a different result"
     if run.outcome is Outcome.NO_SIGNIFICANT_DIFFERENCE:

@@ -48,13 +48,13 @@ class Note(Struct, frozen=True):
     """Reason for low confidence, in words."""
 
     code: str
-    """Stable identifier of its kind, for programs."""
+    """Stable identifier."""
     text: str
     """Statement without a full stop."""
     advice: str = ""
     """Advice in whole sentences; empty if there is none."""
     metrics: tuple[str, ...] = ()
-    """Ids of the metrics concerned; empty for all metrics."""
+    """Ids of the metrics; empty for all."""
 
     @property
     def sentence(self) -> str:

@@ -1,4 +1,4 @@
-"""Memory change of a run under its two definitions, in the same order on every surface."""
+"""Memory change of a run under its two definitions."""
 
 from __future__ import annotations
 
@@ -29,13 +29,11 @@ class MemoryChange(Struct, frozen=True):
     """Change of a run's memory relative to its baseline."""
 
     label: str
-    """PEAK_MEMORY or STEADY_MEMORY."""
     metric: str
-    """Id of the change in the registry."""
     change: MetricValue
-    """Change in bytes."""
+    """In bytes."""
     total: MetricValue
-    """Memory of the run in bytes."""
+    """In bytes."""
 
     @property
     def text(self) -> str:
@@ -44,7 +42,7 @@ class MemoryChange(Struct, frozen=True):
 
 
 def list_memory_changes(run: RunComparison) -> tuple[MemoryChange, ...]:
-    """List the known memory changes of ``run``: peak first, then steady state."""
+    """List the known memory changes, peak first."""
     changes: dict[str, MemoryChange] = {}
     for label, metric, total in _METRICS:
         if label not in changes and run[metric].value is not None:
@@ -53,7 +51,7 @@ def list_memory_changes(run: RunComparison) -> tuple[MemoryChange, ...]:
 
 
 def format_change(figure: MetricValue) -> str:
-    """Format a change with its sign; 0 becomes "unchanged", as ``0 B`` would read as a total."""
+    """Format a signed change; 0 is "unchanged", as ``0 B`` would read as a total."""
     if not figure.value:
         return figure.text if figure.value is None else "unchanged"
     sign = "+" if figure.value > 0 else "-"

@@ -29,13 +29,12 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio, pluralize
 
 _MAX_CAUSE_LENGTH: Final = 80
-"""Maximum number of characters of an idle cause; keeps the end, as paths are long."""
+"""Maximum characters of an idle cause; keeps the end of paths."""
 _MAX_NAME_LENGTH: Final = 60
-"""Maximum number of characters of a kernel name."""
 
 
 _NOTABLE_IDLE_SHARE: Final = 0.05
-"""Share of the eager step from which remaining idle time is mentioned."""
+"""Share of the eager step from which idle time is mentioned."""
 
 
 def format_prediction_verdict(prediction: Prediction) -> str:
@@ -70,7 +69,7 @@ def format_short_verdict(prediction: Prediction) -> str:
 
 
 def format_short_verdict_figure(prediction: Prediction) -> str:
-    """Figure of the short verdict as it appears there."""
+    """Figure of the short verdict."""
     if isinstance(prediction.speedup, Missing) or prediction.recommendation is Recommendation.NO:
         return format_verdict_figure(prediction)
     return f"{format_ratio(prediction.speedup.value)} faster"
@@ -114,8 +113,8 @@ def _format_verdict(prediction: Prediction) -> str:
 
 
 def format_verdict_figure(prediction: Prediction) -> str:
-    """Figure of the verdict as it appears there: the gain; the step times if there is no gain;
-    without marked steps, the idle time due to launches."""
+    """Figure of the verdict: the gain; the step times without a gain; the idle time due to launches
+    without marked steps."""
     if isinstance(prediction.speedup, Missing):
         return format_ns(round(prediction.idle_ns - prediction.remaining_idle_ns))
     if prediction.recommendation is Recommendation.NO:
@@ -199,7 +198,6 @@ _MEANS_NOTE: Final = "Values are means over the traced steps."
 
 
 def _format_reference_period(prediction: Prediction) -> str:
-    """Reference period of trace times."""
     return "the trace" if prediction.covers_whole_trace else "a traced step"
 
 
@@ -320,7 +318,6 @@ def list_prediction_reasons(prediction: Prediction) -> tuple[str, ...]:
 
 
 def _format_work(prediction: Prediction) -> str:
-    """Format the counts of the step's work."""
     step = prediction.step
     kinds = [
         (step.count("kernel"), "kernel"),

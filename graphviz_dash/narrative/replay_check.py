@@ -111,7 +111,7 @@ def format_replay_verdict(diagnosis: ReplayDiagnosis) -> str:
 
 
 def list_fault_sentences(diagnosis: ReplayDiagnosis) -> list[str]:
-    """Return one sentence per fault, in the order of their importance."""
+    """Return one sentence per fault, most important first."""
     return list(map(format_fault, diagnosis.faults))
 
 
@@ -163,7 +163,7 @@ def format_progress(stop: ReplayStop) -> str:
 
 
 def format_completions(stop: ReplayStop) -> str:
-    """Format the number of nodes that ended before a replay stopped."""
+    """Format the number of nodes that ended."""
     return f"{format_count(stop.completions)} of {format_count(stop.nodes)}"
 
 

@@ -1,4 +1,4 @@
-"""Text of a comparison that page, terminal and report share: tiles, provenance and titles."""
+"""Text of a comparison that page, terminal and report share."""
 
 from __future__ import annotations
 
@@ -50,15 +50,13 @@ class Tile(Struct, frozen=True):
     """Metric at the top of a comparison."""
 
     metric: str
-    """Id of the metric in the registry."""
     label: str
-    """Label of the tile."""
     value: str
-    """The run's figure with its unit; a change has its sign."""
+    """With its unit; a change has its sign."""
     note: str
     """The baseline's figure, the spread, or a reference; empty if there is none."""
     is_invalid: bool = False
-    """Whether the figure has no meaning because replays compute a different result."""
+    """True if replays compute a different result."""
 
 
 def build_summary_tiles(comparison: Comparison, run: RunComparison) -> tuple[Tile, ...]:
@@ -76,7 +74,7 @@ def build_summary_tiles(comparison: Comparison, run: RunComparison) -> tuple[Til
 
 
 def build_memory_tiles(run: RunComparison) -> tuple[Tile, ...]:
-    """Build the tiles of both memory changes of ``run``, in the same order on every page."""
+    """Build the tiles of both memory changes of ``run``."""
     return tuple(
         Tile(item.metric, item.label, item.text, f"of {item.total.text}")
         for item in list_memory_changes(run)
@@ -130,8 +128,7 @@ def explain_rare_kernels(table: KernelTable) -> str:
 
 
 def explain_unlisted_kernels(table: KernelTable) -> str:
-    """Explain the zero median of rare kernels and count the omitted kernels; empty if there are
-    none."""
+    """Explain the zero median of rare kernels and count the omitted ones."""
     omitted = len(table.rows) - len(table.usual_rows)
     if not omitted:
         return explain_rare_kernels(table)

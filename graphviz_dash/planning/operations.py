@@ -15,30 +15,29 @@ class Operation(Struct, frozen=True):
     duration_ns: float
     """Time without concurrent work, including gaps between its nodes, in ns."""
     share: float
-    """Share of its engine in use without concurrent work, 0 to 1."""
+    """Share of its engine without concurrent work, 0 to 1."""
     dependencies: tuple[int, ...] = ()
     """Indices of the operations it depends on, all issued earlier."""
     nodes: int = 1
-    """Number of its graph nodes. Operations without nodes have no time and no order."""
+    """Operations without nodes have no time and no order."""
     engine: int = 0
     """Engine: 0 for the multiprocessors, 1 and 2 for copies to and from the device."""
     max_streams: int | None = None
-    """Number of leading streams that may issue it. None for any stream."""
+    """Leading streams that may issue it. None for any stream."""
 
 
 class Piece(Struct, frozen=True):
     """A kernel of an operation with several kernels."""
 
     weight: float
-    """Relative weight of its time among the pieces."""
     share: float
-    """Share of the engine in use without concurrent work, 0 to 1."""
+    """Share of the engine without concurrent work, 0 to 1."""
 
 
 def split_operations(
     operations: Sequence[Operation], pieces: Sequence[Sequence[Piece]], gap_ns: float
 ) -> tuple[list[Operation], list[int]]:
-    """Split operations into their ``pieces``, which follow one another after ``follow_ns``.
+    """Split operations into their ``pieces``, each ``gap_ns`` after the previous one.
 
     Kernels of an operator use different shares of a GPU and wait individually. Operations without
     pieces are kept. Returns the new operations, and for each the index of its original operation.
@@ -83,11 +82,10 @@ class StreamCosts(Struct, frozen=True):
     cross_stream_gap_ns: float
     """Gap between the end of a node and the start of a dependent node on another stream."""
     issue_ns: float = 0.0
-    """Minimum time between the starts of any two nodes of a graph with several streams, which are
-    launched one after another."""
+    """Minimum time between the starts of any two nodes of a graph with several streams, launched
+    one after another."""
     contention: float = 0.0
-    """Relative slowdown of a kernel per concurrent kernel, independent of their shares
-    (:func:`graphviz_dash.planning.simulation.simulate`)."""
+    """Relative slowdown per concurrent kernel, independent of their shares."""
     start_ns: float = 0.0
     """Additional time of a kernel that starts during others, independent of its duration."""
 

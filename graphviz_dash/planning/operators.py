@@ -20,19 +20,16 @@ class DependencyKind(StrEnum):
     OPAQUE = "opaque"
     """One operator may have effects beyond its arguments and keeps its order to all other work."""
     COLLECTIVE = "collective"
-    """Both operators communicate with other ranks, which must run the same collectives in the same
-    order."""
+    """Ranks must run the same collectives in the same order."""
 
 
 class Dependency(Struct, frozen=True):
-    """A dependency of an operator: ``source`` must end before it starts."""
+    """Dependency: ``source`` must end before the operator starts."""
 
     source: int
-    """Index of the required operator."""
     kind: DependencyKind
-    """Reason."""
     storage: int | None
-    """Storage accessed by both. None if the reason is not memory."""
+    """None if the reason is not memory."""
 
 
 def find_dependencies(operators: Sequence[Operator]) -> tuple[tuple[Dependency, ...], ...]:
@@ -77,7 +74,7 @@ def find_dependencies(operators: Sequence[Operator]) -> tuple[tuple[Dependency, 
 
 
 def build_operations(operators: Sequence[Operator], costs: StreamCosts) -> list[Operation]:
-    """Convert operators to operations of the planner, whose times exclude the gap before them."""
+    """Convert operators to operations, whose times exclude the gap before them."""
     return [
         Operation(
             duration_ns=max(0.0, (operator.device_ns or 0) - costs.same_stream_gap_ns),
@@ -98,7 +95,7 @@ class _StorageAccesses:
         self._reads: list[tuple[int, int, int]] = []
 
     def find_conflicts(self, access: Access) -> Iterator[tuple[int, DependencyKind]]:
-        """Yield the operators that an operator with this access depends on, with the reason."""
+        """Yield the operators that this access depends on, with the reason."""
         write_need = (
             DependencyKind.WRITE_AFTER_WRITE if access.writes else DependencyKind.READ_AFTER_WRITE
         )
@@ -111,7 +108,7 @@ class _StorageAccesses:
                     yield index, DependencyKind.WRITE_AFTER_READ
 
     def add(self, access: Access, index: int) -> None:
-        """Add an access. A write replaces earlier accesses that it covers, which are implied."""
+        """Add an access. A write replaces earlier accesses that it covers."""
         span = (access.start, access.end, index)
         if not access.writes:
             self._reads.append(span)

@@ -1,7 +1,7 @@
 """Plan of a step on several streams: waits of each operator, and release of memory.
 
-Operators are issued in program order, which is also their order on each stream. Vector clocks
-(Fidge 1988, Mattern 1989) hold the last preceding operator of each stream.
+Operators are issued in program order. Vector clocks (Fidge 1988, Mattern 1989) hold the last
+preceding operator of each stream.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ class Plan(Struct, frozen=True):
     """A step on several streams, by operator index."""
 
     streams: int
-    """Number of streams."""
     stream: tuple[int, ...]
-    """Stream of each operator. 0 is the capturing stream."""
+    """0 is the capturing stream."""
     waits: tuple[tuple[int, ...], ...]
     """Operators on other streams that each operator waits for."""
     releases: tuple[tuple[int, ...], ...]
-    """Storages whose memory is free for each operator and for later operators on its stream."""
+    """Storages free for each operator and for later ones on its stream."""
 
     @property
     def edge_count(self) -> int:
@@ -37,7 +36,7 @@ class Plan(Struct, frozen=True):
 
 
 def build_serial_plan(operators: Sequence[Operator], storages: Sequence[Storage]) -> Plan:
-    """Build the plan of a step on one stream, like an ordinary capture."""
+    """Build the plan on one stream."""
     return build_plan(operators, storages, ((),) * len(operators), (0,) * len(operators))
 
 
@@ -47,7 +46,7 @@ def build_plan(
     needs: Sequence[Sequence[Dependency]],
     requested_streams: Sequence[int],
 ) -> Plan:
-    """Build the plan with each operator on its stream in ``wanted``.
+    """Build the plan with each operator on its stream in ``requested_streams``.
 
     Opaque operators run on stream 0, where work outside operators is launched. Collectives do too,
     to stay on one stream. Operators without nodes run on the stream that first uses their memory.
@@ -87,8 +86,6 @@ def _assign_streams(
 
 
 class _StreamOrder:
-    """Predecessors of each operator, as operators are appended to their streams."""
-
     def __init__(
         self, operators: Sequence[Operator], storages: Sequence[Storage], stream: Sequence[int]
     ) -> None:
@@ -121,8 +118,7 @@ class _StreamOrder:
             self._previous_operator[index] = self._tail[lane]
 
     def _find_memory_predecessors(self, operator: Operator) -> list[int]:
-        """Find operators that must finish before the operator may use memory of operators without
-        nodes.
+        """Find operators that must finish before memory of operators without nodes is used.
 
         The allocator provides such memory in the order of its stream.
         """
@@ -147,8 +143,8 @@ def _compute_releases(
 ) -> tuple[tuple[int, ...], ...]:
     """Compute the storages to release before each operator.
 
-    torch's allocator reuses a block on the stream that allocated it. A storage is therefore
-    released before the first operator of that stream that follows all users of the storage.
+    torch's allocator reuses a block on its stream, so a storage is released before the first
+    operator of that stream that follows all its users.
     """
     users: dict[int, list[int]] = {}
     for index, operator in enumerate(operators):

@@ -1,4 +1,4 @@
-"""Proof that a captured graph orders all operators that share memory, from the graph's edges."""
+"""Proof that a captured graph orders all operators that share memory."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def find_unjoined_operator(
 ) -> int | None:
     """Find the first operator, on one stream, whose nodes do not all precede those of the next one.
 
-    Such an operator launched work that the stream does not wait for. None if there is none.
+    It launched work that the stream does not wait for. None if there is none.
     """
     before = _compute_ancestors(operators, edges)
     previous: int | None = None
@@ -84,7 +84,7 @@ def find_unordered_pair(
 
     Args:
         operators: Operators of the step.
-        addresses: Addresses accessed by each operator in this capture, which may reuse memory.
+        addresses: Addresses accessed in this capture, which may reuse memory.
         edges: Edges of the captured graph, as node indices.
     """
     before = _compute_ancestors(operators, edges)
@@ -102,7 +102,7 @@ def find_unordered_pair(
 def _compute_ancestors(
     operators: Sequence[Operator], edges: Sequence[tuple[int, int]]
 ) -> list[int]:
-    """Compute a bit mask per operator: the operators whose nodes all precede all of its nodes."""
+    """Compute a bit mask per operator: the operators that precede all of its nodes."""
     ranges = compute_node_ranges(operators)
     owner = [index for index, nodes in enumerate(ranges) for _ in nodes]
     internal_sources: list[list[int]] = [[] for _ in owner]
@@ -135,8 +135,7 @@ def _get_root_ancestors(
     ranges: Sequence[range],
     has_follower: Sequence[bool],
 ) -> int:
-    """Compute the operators that precede a node completely: predecessors of its sources, and
-    operators whose final nodes it all follows."""
+    """Compute the operators that precede a node completely."""
     mask = 0
     for operator in {owner[source] for source in sources}:
         final_nodes = {node for node in ranges[operator] if not has_follower[node]}

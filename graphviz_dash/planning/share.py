@@ -11,13 +11,13 @@ from msgspec import Struct
 from graphviz_dash.planning.operations import Piece
 
 _PRODUCT: Final = re.compile(r"gemm|xmma|cutlass|nvjet|conv|wgrad|dgrad|flash|fmha", re.I)
-"""Kernels in which every warp computes continuously."""
+"""Every warp computes continuously."""
 
 _WARP: Final = 32
 
 _PRODUCT_WARPS: Final = 5.0
-"""Number of warps that saturate a multiprocessor in matrix products. Each of its four schedulers
-issues for one warp at a time, and warps occasionally stall."""
+"""Warps that saturate a multiprocessor: four schedulers issue for one warp each, and warps
+occasionally stall."""
 
 
 def estimate_kernel_share(
@@ -25,8 +25,8 @@ def estimate_kernel_share(
 ) -> float:
     """Estimate a kernel's share of the multiprocessors, 0 to 1.
 
-    The share is the number of warps in ``blocks`` of ``threads``, divided by the ``filling_warps``
-    of each multiprocessor. Matrix products need fewer warps.
+    The share is the number of warps divided by the ``filling_warps`` of each multiprocessor. Matrix
+    products need fewer.
     """
     saturation_warps = (
         min(_PRODUCT_WARPS, filling_warps) if _PRODUCT.search(name) else filling_warps
@@ -40,33 +40,29 @@ class KernelLaunch(Struct, frozen=True):
     """Launch parameters that determine the use of multiprocessors."""
 
     name: str
-    """Name of the kernel."""
     blocks: int
-    """Blocks of the grid."""
     threads: int
-    """Threads per block."""
     registers: int
-    """Registers per thread. 0 if unknown."""
+    """0 if unknown."""
     shared_bytes: int
-    """Shared memory per block, in bytes."""
+    """Per block."""
 
 
 _LATENCY_NS: Final = 1_000.0
-"""Duration of the smallest kernel, in ns. During this part of its time, a kernel occupies resources
-without using them."""
+"""Duration of the smallest kernel. Meanwhile a kernel occupies resources without using them."""
 _SATURATION_WARPS: Final = 14.0
 _PRODUCT_SATURATION_WARPS: Final = 8.0
 _FEW_ROWS: Final = re.compile(r"gemmSN|gemv", re.I)
 """Matrix products with few rows, which read more than they compute."""
 
 _SERIAL_SUMS: Final = re.compile(r"xmma_gemm", re.I)
-"""Matrix products that split sums over blocks, which may accumulate serially."""
+"""Products that split sums over blocks, which may accumulate serially."""
 
 _MIN_BLOCKS: Final = 3
 _MAX_BLOCKS: Final = 32
 _REGISTERS: Final = 65_536
 _DRIVER_SHARED: Final = 1_024
-"""Shared memory per block reserved by the driver, in bytes."""
+"""Reserved by the driver per block, in bytes."""
 
 _LIMITS: Final = {
     (7, 5): (1024, 64),
@@ -88,13 +84,12 @@ def estimate_lasting_share(
     *,
     after_memset: bool = False,
 ) -> float:
-    """Estimate the share of the multiprocessors that ``kernel`` denies to others while it runs, 0
-    to 1.
+    """Estimate the share of the multiprocessors that ``kernel`` denies to others, 0 to 1.
 
     The share is the larger of the occupancy of its blocks and the load of its warps, without the
-    time of its latency. If only few blocks fit because of shared memory, occupancy counts for the
-    full time. A matrix product after a memset node (``behind_set``) uses counters to accumulate
-    partial sums serially; only its occupancy counts, because most blocks wait.
+    latency. If shared memory limits the blocks, occupancy counts for the full time. A matrix
+    product after a memset node (``after_memset``) accumulates partial sums serially; only its
+    occupancy counts, because most blocks wait.
 
     Fitted to 28 kinds of kernels on an H200, up to eight simultaneous copies of each
     (evaluation/reports/2026-11-24-parallel.md).

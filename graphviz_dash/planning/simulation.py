@@ -1,10 +1,9 @@
 """Simulation of operations with dependencies that share a GPU.
 
-Concurrent operations share their engine. While total demand is at most the capacity, each runs at
-full speed. Above that, capacity is shared fairly (max-min fairness: Bertsekas and Gallager, Data
-Networks, 1987), so the few blocks of a small kernel run alongside a large one. Concurrent kernels
-are slower even at low demand: each waits for the block scheduler at its start, and all share caches
-and memory.
+While total demand is at most the capacity of an engine, each operation runs at full speed. Above
+that, capacity is shared fairly (max-min fairness: Bertsekas and Gallager, Data Networks, 1987), so
+the few blocks of a small kernel run alongside a large one. Concurrent kernels are slower even at
+low demand: each waits for the block scheduler at its start, and all share caches and memory.
 """
 
 from __future__ import annotations
@@ -18,26 +17,23 @@ from msgspec import Struct
 from graphviz_dash.planning.operations import Operation
 
 Wait: TypeAlias = tuple[int, float]
-"""Index of an operation, and delay in ns between its end and the earliest start of the waiting
-operation."""
+"""Index of an operation, and delay in ns after its end."""
 
 _EPSILON_NS = 1e-6
 _INFINITY = float("inf")
 _MAX_CONCURRENT = 3
-"""Maximum number of concurrent kernels that slow a kernel."""
+"""Concurrent kernels that slow a kernel."""
 
 
 class Schedule(Struct, frozen=True):
-    """Times of operations, in ns since the start of the first one."""
+    """Times in ns since the start of the first operation."""
 
     start: tuple[float, ...]
-    """Start of each operation; 0 for operations without nodes."""
+    """0 for operations without nodes."""
     end: tuple[float, ...]
-    """End of each operation."""
     critical_path: tuple[int, ...]
-    """Operations on the critical path, in order."""
     slowed_ns: float
-    """Slowdown of the critical path by sharing, in ns."""
+    """Slowdown of the critical path by sharing."""
 
     @property
     def total_ns(self) -> float:
@@ -56,8 +52,8 @@ def simulate(
 
     Args:
         issue_ns: Minimum time between starts, per node of the previous operation.
-        crowding: Relative slowdown per concurrent kernel, up to three. Applies if larger than the
-            slowdown from a reduced share.
+        contention: Relative slowdown per concurrent kernel, up to three, if larger than that from a
+            reduced share.
         start_ns: Additional time of a kernel that starts during others.
     """
     if _is_serial(operations, waits, issue_ns):
@@ -68,7 +64,7 @@ def simulate(
 def _is_serial(
     operations: Sequence[Operation], waits: Sequence[Sequence[Wait]], issue_ns: float
 ) -> bool:
-    """Return True if each operation waits for exactly the previous one."""
+    """Test if each operation waits for exactly the previous one."""
     return (
         not issue_ns
         and all(operation.nodes for operation in operations)
@@ -120,7 +116,7 @@ class _Simulation:
         self._remaining: dict[int, float] = {}
         """Remaining time of each running operation at full speed, in ns."""
         self._demand: dict[int, float] = {}
-        """Total demand of the running operations per engine."""
+        """Total demand per engine."""
 
     def run(self) -> Schedule:
         now = launcher_free = 0.0

@@ -19,7 +19,7 @@ from graphviz_dash.planning.operations import Operation, StreamCosts, compute_ti
 from graphviz_dash.planning.simulation import Schedule, Wait, simulate
 
 _NO_GAIN_FRACTION: Final = 0.9
-"""Fraction of the serial time above which a bound leaves no worthwhile gain."""
+"""Fraction of the serial time above which no gain is worthwhile."""
 
 _Heuristic: TypeAlias = Callable[[Sequence[Operation], int, StreamCosts], list[int]]
 
@@ -28,9 +28,8 @@ class StreamPlan(Struct, frozen=True):
     """Operations on streams, with their simulated replay."""
 
     stream: tuple[int, ...]
-    """Stream of each operation, numbered from 0 without gaps; 0 for operations without nodes."""
+    """Numbered from 0 without gaps; 0 for operations without nodes."""
     schedule: Schedule
-    """Simulated times."""
 
     @property
     def stream_count(self) -> int:
@@ -64,7 +63,7 @@ def plan_streams(
 def predict_replay_ns(
     operations: Sequence[Operation], stream: Sequence[int], costs: StreamCosts
 ) -> float:
-    """Predict the replay time of ``operations`` on these streams, in ns."""
+    """Predict the replay time on these streams."""
     issue_ns = costs.issue_ns if len(set(stream)) > 1 else 0.0
     waits = compute_stream_waits(operations, stream, costs)
     return simulate(operations, waits, issue_ns, costs.contention, costs.start_ns).total_ns
@@ -73,8 +72,7 @@ def predict_replay_ns(
 def explain_serial_plan(operations: Sequence[Operation], costs: StreamCosts) -> Verdict:
     """Explain why several streams have no benefit, from the bounds of the serial step.
 
-    Uses predicted serial time, because measured times of the step and of its operators do not add
-    up exactly.
+    Uses predicted serial time, because measured times do not add up exactly.
     """
     line_ns = predict_replay_ns(operations, [0] * len(operations), costs)
     least = compute_time_bounds(operations, costs)
@@ -162,7 +160,7 @@ def _assign_earliest(
 
 def _assign_chains(operations: Sequence[Operation], streams: int, costs: StreamCosts) -> list[int]:
     """Assign dependency chains to streams by their possible times. A chain continues with the
-    follower that has the longest remaining path."""
+    longest remaining path."""
     remaining = _compute_longest_paths(operations, costs)
     successor = [-1] * len(operations)
     for index, operation in enumerate(operations):
@@ -206,8 +204,8 @@ def _assign_chains(operations: Sequence[Operation], streams: int, costs: StreamC
 def _assign_continuing(
     operations: Sequence[Operation], streams: int, costs: StreamCosts
 ) -> list[int]:
-    """Assign each operation after a dependency that ends a stream, otherwise to the stream with the
-    least work."""
+    """Assign each operation after a dependency that ends a stream, or to the stream with least
+    work."""
     tail = [-1] * streams
     load = [0.0] * streams
     assigned = [0] * len(operations)
@@ -230,7 +228,7 @@ _HEURISTICS: Final[tuple[_Heuristic, ...]] = (_assign_earliest, _assign_chains, 
 
 
 def _compute_longest_paths(operations: Sequence[Operation], costs: StreamCosts) -> list[float]:
-    """Compute the duration of each operation including the longest path after it."""
+    """Compute the duration of each operation with the longest path after it."""
     remaining_after = [0.0] * len(operations)
     remaining = [0.0] * len(operations)
     for index in range(len(operations) - 1, -1, -1):

@@ -192,7 +192,7 @@ def _list_files(paths: Sequence[str]) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the check, list all findings or lower the baseline, as the arguments say."""
+    """Run the command line."""
     if "--identifiers" in arguments:
         return int(_print_identifier_rate())
     paths = [argument for argument in arguments if not argument.startswith("--")]

@@ -86,7 +86,6 @@ VERBS: Final = _read_words("verbs")
 """First words of function names."""
 
 FUNCTION_WORDS: Final = _read_words("function_words")
-"""Words that name nothing."""
 
 PARTICIPLES: Final = _read_words("participles")
 """Irregular participles; regular ones end in -ed."""

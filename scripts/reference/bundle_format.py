@@ -91,7 +91,7 @@ def format_body() -> str:
 
 
 def _find_shared() -> dict[type, types.StructType | types.EnumType]:
-    """Records and enumerations that several fields use, or that are one of several of a field."""
+    """Records and enumerations that are used more than once or are one of several."""
     uses: Counter[type] = Counter()
     infos: dict[type, types.StructType | types.EnumType] = {}
     waiting: list[types.Type] = [_get_record(kind) for _, _, kind in list_chapters()]
@@ -112,7 +112,6 @@ def _find_shared() -> dict[type, types.StructType | types.EnumType]:
 
 
 def _get_record(kind: Any) -> types.StructType:
-    """The record of a file, or of each row of a file."""
     info = types.type_info(kind)
     record = info.item_type if isinstance(info, types.VarTupleType) else info
     assert isinstance(record, types.StructType)
@@ -147,7 +146,7 @@ def _get_anchor(path: str) -> str:
 
 
 def _describe(kind: Any) -> str:
-    """One sentence on a part, from the docstring of its record; empty if it repeats the name."""
+    """Describe a part by its record's docstring; empty if that repeats the name."""
     text = _shorten_record_text(_get_record(kind).cls).partition(". ")[0]
     return f": {text.removesuffix('.')}" if text else ""
 
@@ -189,7 +188,7 @@ def _format_fields(info: types.StructType, shared: Collection[type]) -> str:
 
 
 def _list_lines(info: types.StructType, indent: str, shared: Collection[type]) -> Iterator[str]:
-    """A line for each field, with those of records in it; undocumented ones of a type share one."""
+    """Lines of fields and nested records; undocumented ones of a type share one."""
     plain: dict[str, list[str]] = {}
     for field in info.fields:
         kind, suffix, inner = _format_type(field.type, shared)

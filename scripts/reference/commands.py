@@ -43,7 +43,6 @@ def format_body() -> str:
 
 
 def _find_common_options(commands: dict[str, click.Command]) -> set[tuple[str, str]]:
-    """Options and meanings that several commands have."""
     counts = Counter(row for command in commands.values() for row in _list_options(command))
     return {row for row, count in counts.items() if count >= _COMMON}
 

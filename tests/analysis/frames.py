@@ -1,4 +1,4 @@
-"""Runs and traces in memory, for tests of analysis: nothing is written, parsed or loaded."""
+"""Runs and traces in memory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def frame(columns: dict[str, str], rows: Sequence[dict[str, Any]]) -> pl.DataFra
 
 @dataclass
 class Frames:
-    """Collects rows; ``trace()`` makes the tables. Times in ns."""
+    """Rows; times in ns."""
 
     gpu: list[dict[str, Any]] = field(default_factory=list)
     runtime: list[dict[str, Any]] = field(default_factory=list)
@@ -63,7 +63,6 @@ class Frames:
     ops: list[dict[str, Any]] = field(default_factory=list)
 
     def op(self, name: str, start: int, end: int, tid: int = 1) -> None:
-        """An operator."""
         row = {"ts": start, "dur": end - start, "name": name, "pid": 1, "tid": tid}
         self.ops.append(row | {"external_id": 1 + len(self.ops)})
 
@@ -73,7 +72,6 @@ class Frames:
         self.annotations.append(row)
 
     def step(self, index: int, start: int, end: int) -> None:
-        """A marked step."""
         self.range(f"graphviz_dash.step#{index}", start, end)
 
     def call(self, name: str, ts: int, correlation: int | None = None, tid: int = 1) -> int:
@@ -93,7 +91,6 @@ class Frames:
         stream: int = 7,
         correlation: int | None = None,
     ) -> None:
-        """A kernel, copy or set on the GPU."""
         row = {"ts": ts, "dur": dur, "kind": kind, "name": name, "device": 0, "stream": stream}
         self.gpu.append(row | {"correlation": correlation})
 
@@ -102,7 +99,6 @@ class Frames:
         self.work(name, ts, dur, stream=stream, correlation=self.call("cudaLaunchKernel", launched))
 
     def trace(self, problems: tuple[TraceProblem, ...] = ()) -> Trace:
-        """The tables so far."""
         rows = [*self.gpu, *self.runtime, *self.annotations, *self.ops]
         end = max((row["ts"] + row["dur"] for row in rows), default=0)
         return Trace(
@@ -198,7 +194,7 @@ def make_run(
     environment: Environment = ENVIRONMENT,
     seed: int = 0,
 ) -> Run:
-    """A run; its mode is its name unless told."""
+    """Build a run; its mode is its name by default."""
     return Run(
         path=Path("experiment") / name,
         manifest=Manifest(
@@ -225,7 +221,6 @@ def make_run(
 
 
 def make_experiment(*runs: Run) -> Experiment:
-    """The runs as an experiment."""
     return Experiment(Path("experiment"), runs)
 
 
@@ -241,7 +236,6 @@ def pools(reserved: int, *pool_bytes: int) -> MemoryUse:
 
 
 def failure(during: Pass = Pass.CLEAN, message: str = "no such luck") -> Failure:
-    """A failure at model.py:12."""
     return Failure(during, "RuntimeError", message, "model.py:12", "Traceback ...")
 
 

@@ -15,14 +15,13 @@ REPEAT = LaunchMeasure.REPEAT_LAUNCH_CPU
 def series(
     topology: Topology, truth: float, *, trials: int = 40, noise: float = 0.02
 ) -> LaunchSeries:
-    """Samples around ``truth`` ns, the same for the same topology."""
+    """Samples around ``truth`` ns, equal for equal topologies."""
     source = random.Random(repr(topology))
     values = tuple(max(1, round(truth * source.gauss(1, noise))) for _ in range(trials))
     return LaunchSeries(topology, {REPEAT: values}, {LaunchMeasure.UPLOAD_CPU: "not tried"})
 
 
 def recording(*listed: LaunchSeries, complete: bool = True) -> LaunchRecording:
-    """A recording of the series given."""
     return LaunchRecording(
         format="graphviz-dash-launch",
         version=1,

@@ -1,4 +1,4 @@
-"""Memory passes of a training step, eager and graphed, with numbers to follow by hand."""
+"""Memory passes of a training step, with numbers to follow by hand."""
 
 from __future__ import annotations
 

@@ -59,7 +59,6 @@ CALIBRATION = Calibration(
 
 
 def with_terms(**terms: float) -> Calibration:
-    """CALIBRATION with other values of some terms."""
     return msgspec.structs.replace(CALIBRATION, terms=CALIBRATION.terms | terms)
 
 
@@ -74,8 +73,8 @@ def line_trace(
     device: str = "NVIDIA H200",
     marked: bool = True,
 ) -> Trace:
-    """``steps`` marked steps of equal kernels on one stream, one every ``gap`` ns; with ``modules``
-    they are divided equally over so many, and without ``marked`` no step is marked."""
+    """``steps`` marked steps of equal kernels on one stream, one every ``gap`` ns, divided over
+    ``modules``. Without ``marked``, no step is marked."""
     trace = TraceBuilder(device_names=(device,))
     at = 0
     for step in range(steps):
@@ -99,7 +98,6 @@ def line_trace(
 def predicted(
     trace: Trace, calibration: Calibration = CALIBRATION, clean: CleanTimings | None = None
 ) -> Prediction:
-    """The prediction for a trace that has one."""
     found = predict(trace, calibration, clean)
     assert isinstance(found, Prediction), found
     return found

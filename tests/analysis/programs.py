@@ -1,4 +1,4 @@
-"""Generated programs of which it is known which kernel of one run is which of the other."""
+"""Generated programs with known pairs of kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphviz_dash.analysis.step_comparison.pairing import NOTHING, WorkSequence
 
 
 class Kernel(Struct, frozen=True):
-    """A piece of work: ``ident`` is what makes two of them the same in truth."""
+    """Work; equal ``ident`` means the same work."""
 
     ident: int
     op: int
@@ -32,12 +32,11 @@ class Program:
 
     @property
     def truth(self) -> set[tuple[int, int]]:
-        """Places of the same work in both; what only one of them has is in no pair."""
+        """Places of the same work in both."""
         place = {one.ident: at for at, one in enumerate(self.eager)}
         return {(place[one.ident], at) for at, one in enumerate(self.graph) if one.ident in place}
 
     def sides(self, by_lane: bool = False) -> tuple[WorkSequence, WorkSequence]:
-        """Both as pair() takes them."""
         lanes = np.array(self.lanes if by_lane else [0] * len(self.eager), dtype=np.int64)
         edges = np.array(self.edges, dtype=np.int64).reshape(-1, 2)
         key, op, name = _codes(self.eager)
@@ -64,9 +63,9 @@ def program(
     branches: int = 3,
     shuffled: bool = True,
 ) -> Program:
-    """A model of repeated layers, some of them with parallel branches; about ``differ`` of its
-    kernels are another, are new or are lost in the graph. Branches are issued in one order eager
-    and in another in the graph if ``shuffled``."""
+    """A model of repeated layers, some with parallel branches. About ``differ`` of its kernels are
+    changed, new or lost in the graph. ``shuffled``: branches are issued in another order in the
+    graph."""
     dice = random.Random(seed)
     block = [
         (dice.randrange(8), dice.randrange(20), dice.randrange(4))

@@ -1,4 +1,4 @@
-"""Scenes of known truth for attribution and matching: graphs, captures, replays, in memory."""
+"""Graphs, captures and replays of known truth, in memory."""
 
 from __future__ import annotations
 
@@ -39,12 +39,10 @@ def kernel(index: int, name: str = "k", grid: int = 1, *, static: int | None = 0
 
 
 def memset(index: int, size: int = 4) -> GraphNode:
-    """A set of ``size`` bytes."""
     return GraphNode(index, NodeKind.MEMSET, MemsetParams(0, 1, size, 1, size))
 
 
 def memcpy(index: int, size: int = 8) -> GraphNode:
-    """A copy on the device of ``size`` bytes."""
     params = MemcpyParams("device", "device", "DtoD", size, size, 1, 1)
     return GraphNode(index, NodeKind.MEMCPY, params)
 
@@ -72,14 +70,13 @@ class Scene:
     def call(
         self, name: str, ts: int, dur: int = 2, *, tid: int = MAIN, external: int | None = None
     ) -> int:
-        """A call of the runtime; returns its correlation."""
+        """Return its correlation."""
         correlation = 1000 + len(self.runtime)
         row = {"ts": ts, "dur": dur, "name": name, "pid": 1, "tid": tid}
         self.runtime.append(row | {"correlation": correlation, "external_id": external})
         return correlation
 
     def launch(self, ts: int, *, tid: int = MAIN, external: int | None = None) -> int:
-        """A cudaLaunchKernel."""
         return self.call("cudaLaunchKernel", ts, tid=tid, external=external)
 
     def op(self, name: str, start: int, end: int, *, tid: int = MAIN, **rest: Any) -> int:
@@ -94,7 +91,6 @@ class Scene:
         self.marks.append(row)
 
     def frame(self, name: str, start: int, end: int, *, tid: int = MAIN) -> None:
-        """A Python frame."""
         row = {"ts": start, "dur": end - start, "name": name, "pid": 1, "tid": tid}
         self.frames.append(row)
 
@@ -115,7 +111,6 @@ class Scene:
         stream: int = 7,
         **rest: Any,
     ) -> None:
-        """The row that ``node`` shows on the GPU."""
         row: dict[str, Any] = {"ts": ts, "dur": dur, "device": 0, "stream": stream}
         row["correlation"] = correlation
         match node.params:
@@ -140,7 +135,6 @@ class Scene:
         return correlation
 
     def trace(self) -> Trace:
-        """The tables so far."""
         info = TraceInfo("t.json", 0, {}, 0, 0, None, None, None, (), True, True, ())
         return Trace(
             info=info,

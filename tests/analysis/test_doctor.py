@@ -1,5 +1,3 @@
-"""The meaning of a doctor's report: verdict, order, exit code, rules."""
-
 from __future__ import annotations
 
 import msgspec

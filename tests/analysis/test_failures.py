@@ -1,5 +1,3 @@
-"""Failures on one line: an exception with its class, a refusal in its own words."""
-
 from __future__ import annotations
 
 from graphviz_dash.analysis.failures import format_cause, format_failure, is_refusal

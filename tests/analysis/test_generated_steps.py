@@ -1,5 +1,3 @@
-"""Any steps, with several streams, repeated numbers and gaps, are predicted, compared, exported."""
-
 from __future__ import annotations
 
 from pathlib import Path

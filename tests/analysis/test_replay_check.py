@@ -1,5 +1,3 @@
-"""Causes of wrong, crashed and hanging replays, from recorded facts."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Medians, and the interval of a ratio of medians."""
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Align sequences with gaps: correct pairs, as many as possible, with confidence."""
-
 from __future__ import annotations
 
 import itertools

@@ -124,7 +124,6 @@ class _Reader(HTMLParser):
 
 
 def show_cell(title: str, value: Any) -> str | None:
-    """Show a value of the table of captured graphs as the terminal does."""
     if isinstance(value, str) or value is None or isnan(value):
         return value if isinstance(value, str) else None
     if title.endswith("(µs)"):
@@ -135,7 +134,6 @@ def show_cell(title: str, value: Any) -> str | None:
 
 
 def read_markup(markup: str) -> tuple[list[Table], dict[str, str]]:
-    """Read the tables and tiles of HTML."""
     reader = _Reader()
     reader.feed(re.sub(r"<(style|svg).*?</\1>", "", markup, flags=re.DOTALL))
     return [table for table in reader.tables if table.rows], reader.tiles

@@ -1,5 +1,3 @@
-"""Amount of text on pages before anything is opened, at 1280 px."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

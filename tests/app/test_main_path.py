@@ -1,5 +1,3 @@
-"""The main path in a real browser: open, choose, read the speedup, click a node, zoom, export."""
-
 from __future__ import annotations
 
 import json

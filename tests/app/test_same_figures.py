@@ -1,5 +1,4 @@
-"""Every fact has one value: figures that several surfaces show, compared for all samples, for pairs
-of runs of different experiments, and for imported traces."""
+"""Every fact has one value on all surfaces: samples, pairs of runs, imported traces."""
 
 from __future__ import annotations
 
@@ -126,7 +125,6 @@ class Collector:
         }
 
     def find_step(self, run: str | None) -> str:
-        """Return the metric of the step time of ``run``."""
         recorded = run is not None and self.result[run].run.recording is not None
         return "recorded_step" if recorded else "step_time"
 
@@ -159,7 +157,6 @@ class Collector:
             self.add_sentences(surface, run, text)
 
     def add_sentences(self, surface: str, run: RunComparison, text: str) -> None:
-        """Add the figures of sentences about ``run``."""
         figures, step = self.figures, self.find_step(run.name)
         speedup = "recorded_speedup" if step == "recorded_step" else "speedup"
         figures.find(run.name, self.steady[run.name], surface, f"steady-state memory {SIZE}", text)
@@ -173,7 +170,6 @@ class Collector:
             figures.find(run.baseline, step, f"{surface} of {run.name}", pattern, text)
 
     def add_tables(self, surface: str, tables: list[Table]) -> None:
-        """Add the tables of metrics, causes, ranks and memory among ``tables``."""
         for table in tables:
             self.figures.add_metrics(surface, table)
             if {"rank", "launch CPU"} <= {*table.head}:
@@ -274,7 +270,6 @@ class Collector:
         self.figures.surfaces.add("card")
 
     def add_pages(self, name: str) -> None:
-        """Add the pages of the experiment called ``name`` in the address."""
         result, figures = self.result, self.figures
         compare = shown("compare", experiment=name)
         tables, tiles = read_markup(markup(compare))
@@ -310,7 +305,6 @@ class Collector:
         self.add_launch_page(name)
 
     def add_launch_page(self, name: str) -> None:
-        """Add the graphs of the experiment on the Launch page, and its clean step."""
         page = shown("launch", experiment=name)
         for table in page.dataframe:
             if "Repeat vs chain" in table.value.columns:
@@ -338,7 +332,6 @@ class Collector:
                     self.figures.add(run, fact, surface, show_cell(title, value))
 
     def add_graph_verdicts(self, surface: str, text: str) -> None:
-        """Add the verdict on the launches of the experiment."""
         for pattern in (r"(Repeat launches: [^<\n]*)", r"(Its repeat launch is [^<\n]*)"):
             plain = unescape(text).replace(" (shipped)", "")
             self.figures.find("", "launch verdict", surface, pattern, plain)
@@ -352,8 +345,7 @@ class Collector:
                     self.figures.add(run, f"{observer}: {heading}", surface, text)
 
     def add_timeline(self, folder: Path) -> None:
-        """Add the steps that the Timeline draws, their length in words, and the cause that it
-        names next to the difference of two runs."""
+        """Add steps, their length in words, and the cause named next to a difference."""
         traced = [run for run in self.result.runs if run.run.replay_trace is not None]
         key = STORE.register(folder)
         # As after a visit of Compare.
@@ -422,7 +414,6 @@ class Collector:
             self.add_sentences(f"{surface} answer", self.result.best, " ".join(output.split()))
 
     def add_commands(self, folder: Path) -> None:
-        """Add the commands on the experiment in ``folder``."""
         figures, result = self.figures, self.result
         for options in ((), ("--all",)):
             output, tables = _invoke(compare_command, str(folder), *options)
@@ -451,7 +442,6 @@ class Collector:
         self.add_timeline(folder)
 
     def add_launch_command(self, folder: Path) -> None:
-        """Add the graphs of the experiment and its profiler overhead, as ``launch`` prints them."""
         output, tables = _invoke(launch_command, str(folder))
         self.add_graph_verdicts("launch", output)
         names = {"linear share": "Linear", "of chain": "Repeat vs chain"}
@@ -492,7 +482,6 @@ class Collector:
         self.figures.add(predicted.name, "step_time", "predict", eager)
 
     def add_ladder(self, folder: Path) -> None:
-        """Add both sets of sizes, as the command and the Graphs page show them."""
         for run in self.result.runs:
             if not has_many_graphs(run.run.loop):
                 continue
@@ -521,7 +510,6 @@ def _invoke(command: Command, *arguments: str) -> tuple[str, list[Table]]:
 
 
 def collect_experiment(folder: Path, result: Comparison) -> Figures:
-    """Collect the figures of the experiment in ``folder`` from all surfaces."""
     collector = Collector(result)
     collector.add_comparison()
     collector.add_pages(folder.name)

@@ -1,5 +1,3 @@
-"""Each common task is answered on the first screen of one page."""
-
 from __future__ import annotations
 
 import re

@@ -32,7 +32,6 @@ _GONE: Final = (
 
 
 def main() -> None:
-    """Run the selected attacks and print each result immediately."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--quick", action="store_true")

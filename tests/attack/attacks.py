@@ -1,5 +1,3 @@
-"""The definition of an attack."""
-
 from __future__ import annotations
 
 import subprocess
@@ -16,8 +14,6 @@ class FellError(Exception):
 
 @dataclass(frozen=True)
 class Attack:
-    """Something that a stranger may try."""
-
     what: str
     """The attack in a few words."""
     before: str
@@ -29,7 +25,6 @@ class Attack:
 
 
 def must(holds: object, reached: str) -> None:
-    """Raise FellError with ``reached`` unless ``holds``."""
     if not holds:
         raise FellError(reached)
 

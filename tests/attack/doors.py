@@ -172,7 +172,6 @@ def random_requests(served: Dashboard, count: int = 500) -> str:
 
 
 def quick_random_requests(served: Dashboard) -> str:
-    """As :func:`random_requests`, some of them."""
     return random_requests(served, 60)
 
 

@@ -159,7 +159,6 @@ def others_uploads(served: Dashboard) -> str:
 
 
 def too_many(served: Dashboard) -> str:
-    """Uploads without end; and removing them."""
     most, refused, others = 20, 0, []
     with Visitor(served.address).open() as visitor:
         for number in range(most + 3):

@@ -26,14 +26,11 @@ _START_S: Final = 120.0
 
 @dataclass(frozen=True)
 class Dashboard:
-    """A dashboard that is served."""
-
     address: str
     """Address without the token."""
     link: str
     """The address as it was printed."""
     command: subprocess.Popen[str]
-    """``graphviz-dash serve``."""
     folder: Path
     """The folder that it was started in, which holds the experiments."""
     temporary: Path
@@ -46,7 +43,6 @@ class Dashboard:
         return max(process.children(), key=lambda child: child.memory_info().rss, default=process)
 
     def answers(self, seconds: float = 5) -> bool:
-        """Return True if it responds within ``seconds``."""
         try:
             request(self.address, "/_stcore/health", seconds=seconds)
         except OSError:
@@ -55,7 +51,6 @@ class Dashboard:
 
     @property
     def left_behind(self) -> list[str]:
-        """List the remaining temporary files."""
         walked = os.walk(self.temporary)  # which does not mind what goes meanwhile
         paths = (Path(where, name) for where, folders, files in walked for name in folders + files)
         return sorted(path.relative_to(self.temporary).as_posix() for path in paths)
@@ -68,8 +63,8 @@ def dashboard(
     environment: Mapping[str, str] | None = None,
     planted: Mapping[str, str] | None = None,
 ) -> Iterator[Dashboard]:
-    """Serves copies of the samples called ``experiments`` until the block ends. ``planted`` are
-    further files of the folder that it is started in, by path."""
+    """Serve copies of the samples ``experiments``; ``planted`` are further files of the start
+    folder, by path."""
     with tempfile.TemporaryDirectory(prefix="attack-") as scratch:
         folder, temporary = Path(scratch) / "experiments", Path(scratch) / "tmp"
         folder.mkdir()

@@ -1,5 +1,3 @@
-"""Table of attacks with their former effect."""
-
 from __future__ import annotations
 
 import signal

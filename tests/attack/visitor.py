@@ -24,18 +24,14 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 PATIENCE_S: Final = 180.0
-"""Time limit of a page."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer of the server."""
-
     status: int
     headers: Mapping[str, str]
     """By name in lower case; the last one of repeated headers."""
     cookies: tuple[str, ...]
-    """Cookies of the response."""
     body: bytes
 
 
@@ -92,13 +88,12 @@ class Visitor:
         self.close()
 
     def close(self) -> None:
-        """Closes the page."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
     def open(self, page: str = "", query: str = "") -> Self:
-        """Goes to a page, loading it, and waits until it is complete."""
+        """Load a page and wait until it is complete."""
         self.close()
         self._page, self._query = page, query
         self.get(f"/{page}?{query}", {"accept": "text/html"})
@@ -138,7 +133,7 @@ class Visitor:
         return "; ".join(f"{name}={value}" for name, value in self.cookies.items())
 
     def rerun(self, *widgets: WidgetState, wait: bool = True) -> None:
-        """Has the script of the page run with these widgets set, and waits for its end."""
+        """Run the page's script with these widgets and wait for its end."""
         state = ClientState(query_string=self._query, page_name=self._page)
         state.widget_states.widgets.extend(widgets)
         self._send(BackMsg(rerun_script=state))
@@ -195,7 +190,6 @@ class Visitor:
 
     @property
     def problems(self) -> list[str]:
-        """The exceptions that the page shows."""
         shown = (each for each in self.elements.values() if each.WhichOneof("type") == "exception")
         return [f"{each.exception.type}: {each.exception.message}" for each in shown]
 
@@ -251,7 +245,6 @@ class Visitor:
             self._socket = None
 
     def format_upload_head(self, length: int) -> bytes:
-        """Return the head of an upload of ``length`` bytes."""
         host = self.address.partition("//")[2]
         lines = (
             f"PUT /_stcore/upload_file/{self.session}/{secrets.token_hex(8)} HTTP/1.1",
@@ -267,7 +260,6 @@ class Visitor:
         return "\r\n".join(lines).encode()
 
     def put(self, path: str, name: str, content: bytes) -> Answer:
-        """Sends a file to where the server wants it."""
         boundary = secrets.token_hex(16)
         head = (
             f'--{boundary}\r\nContent-Disposition: form-data; name="file"; '

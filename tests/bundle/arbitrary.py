@@ -1,5 +1,3 @@
-"""Strategies for arbitrary parts of bundles."""
-
 from __future__ import annotations
 
 from itertools import pairwise
@@ -242,7 +240,6 @@ gpu_clocks = st.builds(GpuClocks, counts, counts, counts, _tuples(texts))
 
 @st.composite
 def _with_processes(draw: st.DrawFn, timings: st.SearchStrategy[CleanTimings]) -> CleanTimings:
-    """Generate timings without processes, or with all iterations of several."""
     clean = draw(timings)
     lengths = (len(clean.steps), len(clean.back_to_back_ns))
     cuts = [sorted(draw(st.lists(st.integers(0, most), max_size=2))) for most in lengths]

@@ -1,5 +1,3 @@
-"""A bundle of the examples, whole and in a copy that a test may damage."""
-
 from __future__ import annotations
 
 import shutil

@@ -1,5 +1,3 @@
-"""A bundle to test with that is right in every part."""
-
 from __future__ import annotations
 
 import gzip
@@ -183,7 +181,7 @@ def write_bundle(
     updates: GraphUpdates | None = None,
     observers: ObserverPass | None = None,
 ) -> Path:
-    """Writes a bundle with the writer that the collectors use and returns its path."""
+    """Write a bundle like the collectors do."""
     with BundleWriter(target) as writer:
         if clean is not None:
             writer.add(parts.CLEAN, clean)

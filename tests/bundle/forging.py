@@ -1,5 +1,3 @@
-"""Bundles that were tampered with, and the error that reading one ends with."""
-
 from __future__ import annotations
 
 import hashlib

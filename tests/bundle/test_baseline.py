@@ -1,5 +1,3 @@
-"""Baselines of the gate are read as written; one without a recording is none."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Calibrations come back as they were written."""
-
 from __future__ import annotations
 
 from pathlib import Path

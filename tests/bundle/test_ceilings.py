@@ -1,5 +1,3 @@
-"""Limits of a GPU in a bundle and in a file: read as written, and refused if empty."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -22,7 +22,6 @@ input stack trace: None
 
 
 def told(*messages: str, frame: str | None = "0/0") -> CudagraphLog:
-    """The log that these messages make."""
     log = CudagraphLog(strip_folders)
     for message in messages:
         log.process_message(message, frame)

@@ -1,5 +1,3 @@
-"""Demangle C++ names like c++filt and leave other names unchanged."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Documents of a named format and version: everything is checked before it is believed."""
-
 from __future__ import annotations
 
 from pathlib import Path

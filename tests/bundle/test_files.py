@@ -1,5 +1,3 @@
-"""Files that users name: read without waiting, and written without a neighbour's loss."""
-
 from __future__ import annotations
 
 import errno

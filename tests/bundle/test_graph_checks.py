@@ -1,5 +1,3 @@
-"""Check the consistency of a bundle's graphs."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -82,8 +80,6 @@ class TestGraphs:
 
 
 class TestParameters:
-    """Check parameters against the kind of the node and its graph."""
-
     @pytest.mark.parametrize(
         ("node", "found"),
         [

@@ -1,5 +1,3 @@
-"""Recordings of launch costs on disk: written whole, read back, and refused when they are not."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Read loop.json.gz as written; refuse contradictions."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""The loops of the programs that were recorded on a GPU, against what those programs do."""
-
 from __future__ import annotations
 
 from collections import Counter

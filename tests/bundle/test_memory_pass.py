@@ -1,5 +1,3 @@
-"""memory-pass.json: read as it was written, and refused where its places cannot be."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""observers.json: read as it was written, and refused where there is nothing to compare with."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The plan of a parallel run: read as it was written, refused when it points at nothing."""
-
 from __future__ import annotations
 
 from pathlib import Path

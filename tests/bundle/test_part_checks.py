@@ -1,5 +1,3 @@
-"""The parts that name nodes: read as they were written, refused when they point at nothing."""
-
 from __future__ import annotations
 
 import gzip

@@ -1,5 +1,3 @@
-"""The registry of bundle parts, from which parts are written and read."""
-
 from __future__ import annotations
 
 from pathlib import Path

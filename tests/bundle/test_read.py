@@ -1,5 +1,3 @@
-"""Refuse invalid bundles with one line: file, value found, value expected."""
-
 from __future__ import annotations
 
 import os

@@ -1,5 +1,3 @@
-"""Read recording.json as written; refuse contradictions with the bundle."""
-
 from __future__ import annotations
 
 import tempfile

@@ -1,5 +1,3 @@
-"""Read the shipped reference files."""
-
 from __future__ import annotations
 
 from pathlib import Path

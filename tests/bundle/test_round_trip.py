@@ -1,5 +1,3 @@
-"""Read any manifest, timings, memory and graphs as written."""
-
 from __future__ import annotations
 
 import gzip

@@ -1,5 +1,3 @@
-"""Code of source lines in a bundle: read as written, and refused if it belongs to no line."""
-
 from __future__ import annotations
 
 from pathlib import Path

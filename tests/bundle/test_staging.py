@@ -1,5 +1,3 @@
-"""Hidden folders: locked while somebody writes in them, removed when nobody does."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Read updates.json as written; refuse unknown names."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Write bundles completely or not at all, without replacing files."""
-
 from __future__ import annotations
 
 import os

@@ -1,4 +1,4 @@
-"""Traces for tests of the timeline, as tables: a slice or a call is one short tuple."""
+"""Traces for tests of the timeline: a slice or a call is one short tuple."""
 
 from __future__ import annotations
 

@@ -1,5 +1,3 @@
-"""Distinguish colours for everybody, in both themes."""
-
 from __future__ import annotations
 
 import tomllib

@@ -1,5 +1,3 @@
-"""A folder of experiments to run commands in, and the command line in this process."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -19,8 +17,6 @@ from tests.importers.fleets import work_in_threads
 
 @dataclass(frozen=True)
 class Result:
-    """Exit code and output of a command."""
-
     code: int
     out: str
     err: str
@@ -53,8 +49,8 @@ def invoke(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder for the test; it holds sample_traces/ with two experiments, in one of
-    which the capture failed."""
+    """The current folder; it holds sample_traces/ with two experiments, one with a failed
+    capture."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     make_experiment(tmp_path / "sample_traces" / "mlp-train", traced=5)

@@ -1,5 +1,3 @@
-"""Commands print at most 40 lines of 80 columns, and everything with --all."""
-
 from __future__ import annotations
 
 from pathlib import Path

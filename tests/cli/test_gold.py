@@ -1,5 +1,3 @@
-"""Compare the output of each command, as text and JSON, with gold files (see tests/gold.py)."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Names from imported files are text everywhere: terminal, JSON, CSV, HTML, DOT."""
-
 from __future__ import annotations
 
 import re
@@ -18,7 +16,6 @@ CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 @pytest.fixture
 def run(invoke: Invoke, tmp_path: Path) -> Path:
-    """A run in which every name is hostile."""
     trace = TraceBuilder(device_names=(EVIL,))
     for step in range(3):
         at = step * 100_000

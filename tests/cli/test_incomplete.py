@@ -1,5 +1,3 @@
-"""Report missing parts of a truncated trace on stderr."""
-
 from __future__ import annotations
 
 import gzip

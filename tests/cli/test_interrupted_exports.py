@@ -1,5 +1,3 @@
-"""Signals during each write of an export leave neither the file nor a part of it."""
-
 from __future__ import annotations
 
 import signal

@@ -1,5 +1,3 @@
-"""A bar on a terminal, nothing elsewhere."""
-
 from __future__ import annotations
 
 import io

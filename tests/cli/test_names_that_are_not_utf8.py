@@ -1,5 +1,3 @@
-"""Folders and files whose names are not UTF-8, as in an archive of another system."""
-
 from __future__ import annotations
 
 import os

@@ -1,5 +1,3 @@
-"""Tables in a terminal that is narrower than they are."""
-
 from __future__ import annotations
 
 import io

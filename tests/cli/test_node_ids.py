@@ -1,5 +1,3 @@
-"""Run ``show`` and ``validate`` on a node-id pass."""
-
 from __future__ import annotations
 
 import json

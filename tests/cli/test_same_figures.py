@@ -1,5 +1,3 @@
-"""Every command and export tells the same of one experiment: figure by figure, on recorded ones."""
-
 from __future__ import annotations
 
 import json
@@ -70,9 +68,7 @@ def test_each_command_and_export_tells_the_same_figures(
 
 
 def _report_tells(file: Path, runs: dict[str, Any]) -> None:
-    """Check the table of figures: one row per known metric, one cell per run, "-" for unknown
-    values.
-    """
+    """Check one row per known metric, one cell per run, and "-" for unknown values."""
     table = (
         file.read_text(encoding="utf-8").partition("<h2>Metrics</h2>")[2].partition("</table>")[0]
     )
@@ -94,7 +90,6 @@ def _report_tells(file: Path, runs: dict[str, Any]) -> None:
 
 
 def _trace_has_steps(file: Path, compared: dict[str, dict[str, Any]]) -> None:
-    """The steps of each run are as long in the trace as the figures say."""
     events = json.loads(file.read_text(encoding="utf-8"))["traceEvents"]
     named = {one["pid"]: one["args"]["name"] for one in events if one.get("name") == "process_name"}
     taken: dict[str, list[float]] = defaultdict(list)

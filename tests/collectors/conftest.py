@@ -1,5 +1,3 @@
-"""Replace the measurement of GPU limits by a failing process."""
-
 from __future__ import annotations
 
 import sys

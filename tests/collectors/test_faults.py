@@ -1,5 +1,5 @@
-"""Each read, change of the file system and allocation of a collector fails in turn after the
-program's end: the program's exit code remains, and no part of a bundle."""
+"""Each read, file-system change and allocation after the program's end fails in turn: the exit code
+remains, and no partial bundle does."""
 
 from __future__ import annotations
 
@@ -84,7 +84,6 @@ def check_outcomes(
     every: int,
     act: Callable[[Path], tuple[object, int]],
 ) -> None:
-    """The exit code is kept with each fault, and each bundle is complete."""
     numbers = itertools.count()
 
     def act_in_new_folder() -> tuple[Path, object, int]:

@@ -1,5 +1,3 @@
-"""Separate the recorder's signals and handlers from the program's."""
-
 from __future__ import annotations
 
 import os

@@ -61,8 +61,8 @@ def read_lines(collector: subprocess.Popen[str], count: int) -> None:
 
 
 def workers_in(output: Path) -> list[int]:
-    """The living processes that write to ``output`` or below. One that was just forked still has
-    its collector's command line, and its collector's locks."""
+    """Living processes that write below ``output``. A fresh fork still has its collector's command
+    line and locks."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():

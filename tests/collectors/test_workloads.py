@@ -1,5 +1,3 @@
-"""Find workloads, and report missing ones."""
-
 from __future__ import annotations
 
 import importlib.util

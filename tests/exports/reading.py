@@ -118,7 +118,6 @@ def read_perfetto(path: Path) -> ReadTrace:
 
 
 def read_chrome(path: Path) -> ReadTrace:
-    """A Chrome JSON trace."""
     data = path.read_bytes()
     document = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data, parse_float=str)
     read = ReadTrace(facts=document["otherData"])

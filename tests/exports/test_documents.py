@@ -1,5 +1,3 @@
-"""Documents are built from the attributes of analysis results."""
-
 from __future__ import annotations
 
 import msgspec

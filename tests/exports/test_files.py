@@ -1,5 +1,3 @@
-"""Replace exported files only by complete ones, and name unsupported content."""
-
 from __future__ import annotations
 
 import errno

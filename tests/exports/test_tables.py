@@ -1,5 +1,3 @@
-"""Export DOT and tables: nodes keep their identity for any name."""
-
 from __future__ import annotations
 
 import csv

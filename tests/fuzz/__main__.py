@@ -41,7 +41,6 @@ MOST_MEMORY = 2 << 30
 
 
 def main() -> int:
-    """Fuzzes one reader, or all, until the time is over or something is found."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("reader", choices=[*READERS, "all"])
     parser.add_argument("--seconds", type=int, default=300, help="for each reader")
@@ -81,7 +80,6 @@ def _in_new_process(reader: str, seconds: int, folder: Path) -> int:
 
 
 def _one_input(reader: str) -> Callable[[bytes], None]:
-    """Test one input; raises findings."""
     memory = Path("/dev/shm")
     scratch = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
     file = scratch / "input"

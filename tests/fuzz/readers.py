@@ -34,10 +34,10 @@ ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "sample_traces"
 LOGS = ROOT / "tests" / "ingest" / "formats" / "compile_logs"
 SMALL = Limits(decompressed_bytes=1 << 24, events=100_000, nodes=10_000)
-"""So that a finding is one of the reader's and not of the limits' size."""
+"""Small limits, so that findings are faults of the reader."""
 
 LONGEST = 1 << 16
-"""Bytes of an input at most."""
+"""Most bytes of an input."""
 
 _NUMBERS = (b"0", b"-1", b"9" * 30, b"1e400", b"NaN", b"null", b"[]", b"{}")
 

@@ -26,8 +26,6 @@ Fault = Callable[["State", torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True)
 class Truth:
-    """The planted fault."""
-
     operator: str
     """Operator that first computes something else."""
     cause: str
@@ -38,8 +36,6 @@ class Truth:
 
 @dataclass
 class State:
-    """State of a fault between steps."""
-
     count: int = 0
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
     streams: dict[str, Any] = field(default_factory=dict)
@@ -57,7 +53,6 @@ class Block(nn.Module):
         self.state = State()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Apply the block."""
         y = torch.tanh(self.linear(x)) + 0.5 * x
         if self.fault is not None:
             y = self.fault(self.state, y)
@@ -70,8 +65,6 @@ FAULTS: Final[dict[str, tuple[Fault, Truth]]] = {}
 def register_fault(
     name: str, operator: str, cause: str, submodule: str = ""
 ) -> Callable[[Fault], Fault]:
-    """Register a fault."""
-
     def add(fault: Fault) -> Fault:
         FAULTS[name] = (fault, Truth(operator, cause, submodule))
         return fault
@@ -296,7 +289,6 @@ def build(name: str, blocks: int, seed: int, *, train: bool) -> FaultyStep:
 
 
 def build_clean(blocks: int, *, train: bool) -> Callable[[], object]:
-    """Build a step without a fault."""
     torch.manual_seed(0)
     net = nn.Sequential(*(Block() for _ in range(blocks))).cuda()
     return _build_step(net, train=train)

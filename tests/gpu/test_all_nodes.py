@@ -1,5 +1,3 @@
-"""Every kind of node: built, read from the driver as built, replayed, and recorded by collect."""
-
 from __future__ import annotations
 
 from collections import Counter

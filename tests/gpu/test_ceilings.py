@@ -1,5 +1,3 @@
-"""Limits of a real GPU: complete, plausible, and kept for the next recording."""
-
 from __future__ import annotations
 
 import pytest

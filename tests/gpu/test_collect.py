@@ -1,5 +1,3 @@
-"""Run ``graphviz-dash collect`` on the GPU and check its bundles."""
-
 from __future__ import annotations
 
 import gzip

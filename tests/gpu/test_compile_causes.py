@@ -1,6 +1,3 @@
-"""Provoked causes on a GPU: each is named with its rule and the line at which it is to be fixed;
-clean steps name none, and steps give the same under the recorder."""
-
 from __future__ import annotations
 
 import json
@@ -40,7 +37,6 @@ def fresh() -> Iterator[None]:
 
 
 def run(step: Step, times: int = STEPS) -> object:
-    """The result of the last of some steps."""
     result = None
     for _ in range(times):
         result = step()
@@ -49,7 +45,6 @@ def run(step: Step, times: int = STEPS) -> object:
 
 
 def causes_of(build: object, times: int = STEPS) -> tuple[CompileCause, ...]:
-    """Return the causes that a step's compilation reports."""
     untimed = Missing(Fact.TRACED_STEPS, "no steps were traced")
     with record_compilation() as account:
         run(build(), times)  # type: ignore[operator]

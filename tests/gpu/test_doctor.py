@@ -1,6 +1,3 @@
-"""``graphviz-dash doctor`` on the GPU: each rule is provoked, as a workload and as a program, and
-must be found with its line and operator; sound steps must be found sound."""
-
 from __future__ import annotations
 
 import re
@@ -29,8 +26,6 @@ pytestmark = pytest.mark.timeout(180)
 
 @dataclass(frozen=True)
 class Examined:
-    """Exit code, output and file of the command."""
-
     code: int
     out: str
     err: str

@@ -1,5 +1,3 @@
-"""gpt-train on the GPU: it learns, and its stated FLOPs are those that torch counts."""
-
 from __future__ import annotations
 
 from pathlib import Path

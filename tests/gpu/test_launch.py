@@ -1,5 +1,3 @@
-"""``bench launch`` on the GPU: every measure of every kind of graph."""
-
 from __future__ import annotations
 
 from pathlib import Path

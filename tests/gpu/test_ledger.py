@@ -1,5 +1,3 @@
-"""Ledgers of a recorded program and of a memory pass, against the driver and the program."""
-
 from __future__ import annotations
 
 import json
@@ -68,7 +66,6 @@ def test_a_memory_pass_shows_operators_and_drops_its_graphs(tmp_path: Path) -> N
 
 
 def record_program(folder: Path, text: str) -> LedgerReport:
-    """Record a program and build its ledger."""
     script = folder / "program.py"
     script.write_text(textwrap.dedent(text))
     command = [sys.executable, "-m", "collectors", "-o", str(folder / "out"), "--steps", "0"]

@@ -1,5 +1,3 @@
-"""The driver's own answers: device launch, updates, nodes that are disabled, creation order."""
-
 # What needs torch is imported where torch is known to be there.
 # ruff: noqa: E402
 
@@ -57,12 +55,10 @@ class Cases:
         self.called = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: None)
 
     def kernel(self, graph: GraphBuilder, *after: Any, function: Any = None) -> Any:
-        """A kernel that does nothing."""
         arguments = ((1,), (ctypes.c_longlong,))
         return graph.add_kernel(function or self.spin, 1, 32, arguments, after)
 
     def together(self, graph: GraphBuilder) -> Any:
-        """A cooperative one."""
         node = self.kernel(graph)
         value = driver.CUkernelNodeAttrValue()
         value.cooperative = 1
@@ -75,13 +71,11 @@ class Cases:
         return graph.add_copy(self.other.data_ptr(), source.data_ptr(), 4096, kind, after)
 
     def child(self, graph: GraphBuilder, build: Callable[[GraphBuilder], Any]) -> Any:
-        """A child graph."""
         with create_graph() as inner:
             build(inner)
             return graph.add_child(inner.graph, [])
 
     def host(self, graph: GraphBuilder, *after: Any) -> Any:
-        """A host function."""
         address = ctypes.cast(self.called, ctypes.c_void_p).value or 0
         return graph.add_host_call(address, 0, after)
 
@@ -156,8 +150,6 @@ def test_a_kernel_that_launches_kernels_is_told_from_one_that_does_not(
 
 
 class Handles:
-    """A listener that keeps the handles of graphs."""
-
     def __init__(self) -> None:
         self.of: dict[str, int] = {}
 

@@ -1,5 +1,3 @@
-"""Run the memory pass on the GPU: allocations of a capture, and owners in every mode."""
-
 from __future__ import annotations
 
 import pytest

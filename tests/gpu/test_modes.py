@@ -1,5 +1,3 @@
-"""Every execution mode runs the same step, and each capture of it is noticed."""
-
 from __future__ import annotations
 
 from collections import Counter

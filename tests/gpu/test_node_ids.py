@@ -1,5 +1,3 @@
-"""The node-id pass on the GPU: every record names the node that it looks like."""
-
 from __future__ import annotations
 
 import importlib.util

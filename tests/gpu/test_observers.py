@@ -1,5 +1,3 @@
-"""The observers pass and the launches of captured graphs by themselves, on the GPU."""
-
 from __future__ import annotations
 
 import importlib.util

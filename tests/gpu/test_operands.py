@@ -1,5 +1,3 @@
-"""Find the memory of an operator's input by the driver's arguments of its node."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

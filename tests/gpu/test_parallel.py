@@ -1,5 +1,3 @@
-"""Compare steps captured on several streams with eager steps, or refuse them."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""The code of kernels shows who waits and triggers, for kernels from NVRTC and from cuBLAS."""
-
 from __future__ import annotations
 
 from pathlib import Path

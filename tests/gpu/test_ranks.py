@@ -1,5 +1,3 @@
-"""Collections of several ranks on the GPU: under torchrun, by hand, and with ranks that fail."""
-
 from __future__ import annotations
 
 import os
@@ -101,7 +99,6 @@ def start_by_hand(output: Path, workload: str, *options: str) -> list[subprocess
 
 
 def by_hand(output: Path, workload: str, *options: str) -> list[tuple[int, str]]:
-    """Exit code and stderr of each rank."""
     ranks = start_by_hand(output, workload, *options)
     try:
         texts = [rank.communicate(timeout=150)[1] for rank in ranks]
@@ -114,8 +111,8 @@ def by_hand(output: Path, workload: str, *options: str) -> list[tuple[int, str]]
 def two_ranks(
     output: Path, *options: str, workload: str = "tp-transformer"
 ) -> list[tuple[int, str]]:
-    """Exit code and stderr of two ranks that talk over NCCL, where there is no second GPU on one:
-    they compute the same there, but their times mean nothing. Under torchrun they are one."""
+    """Run two ranks over NCCL; without a second GPU on one, where times mean nothing. Return exit
+    code and stderr of each, or of torchrun."""
     import torch
 
     if torch.cuda.device_count() < 2:

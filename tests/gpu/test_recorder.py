@@ -1,5 +1,3 @@
-"""Record unmodified programs on the GPU: equal output and recorded activity."""
-
 from __future__ import annotations
 
 import gc

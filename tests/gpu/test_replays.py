@@ -1,5 +1,3 @@
-"""Checks of replays on the GPU: planted faults are named by operator or node, sound steps pass."""
-
 from __future__ import annotations
 
 import subprocess

@@ -1,5 +1,3 @@
-"""Kill collections on the GPU, or run out of memory or disk: bundles stay complete."""
-
 from __future__ import annotations
 
 import importlib.util
@@ -53,7 +51,6 @@ def errors_of(collector: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 def kill_after(collector: subprocess.Popen[str], lines: int, seconds: float) -> None:
-    """Kills a collector some time after it has told that many lines of progress."""
     assert collector.stderr is not None
     for _ in range(lines):
         assert collector.stderr.readline()

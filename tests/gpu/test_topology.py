@@ -1,5 +1,3 @@
-"""Compare the graph read from the driver with the graph built."""
-
 from __future__ import annotations
 
 from collections import Counter

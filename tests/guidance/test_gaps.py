@@ -1,5 +1,3 @@
-"""List missing data of an experiment, and commands to collect it."""
-
 from __future__ import annotations
 
 import shlex

@@ -1,5 +1,3 @@
-"""Describe commands for missing data."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Choose commands for missing data of a run."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Fleets of traces whose truth is known."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -93,6 +91,5 @@ def uneven_fleet(folder: Path) -> Fleet:
 
 
 def the_answer(fleet: Fleet) -> FleetFindings:
-    """Return the tables of a fleet in one mode."""
     (found,) = compute_answers(fleet)
     return found

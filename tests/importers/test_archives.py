@@ -1,5 +1,3 @@
-"""Limit zip files of an experiment and their effects."""
-
 from __future__ import annotations
 
 import gzip

@@ -1,5 +1,3 @@
-"""Convert foreign files to run bundles: kind, group and missing data."""
-
 from __future__ import annotations
 
 import gzip
@@ -386,7 +384,6 @@ def test_the_samples_of_other_tests_import_too(tmp_path: Path) -> None:
 
 
 def find_low_confidence(run: Run) -> dict[str, str]:
-    """The words on each reason for low confidence, by its code."""
     result = compare_runs(Experiment(run.path.parent, (run,)))
     notes = describe_low_confidence(result[run.name].low_confidence)
     return {note.code: f"{note.text} {note.advice}" for note in notes}

@@ -1,5 +1,3 @@
-"""Uploads are read in a process that is killed when it takes too much, and told of in one line."""
-
 from __future__ import annotations
 
 import os

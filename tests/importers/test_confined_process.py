@@ -1,5 +1,3 @@
-"""The process that reads uploads: its messages, and the bounds that it sets itself."""
-
 from __future__ import annotations
 
 import json
@@ -21,7 +19,6 @@ MODULE = "graphviz_dash.importers.confined_process"
 
 
 def messages(request: Request, module: str = MODULE) -> list[dict[str, Any]]:
-    """Return the response to ``request``, decoded and as plain JSON."""
     done = subprocess.run(
         [sys.executable, "-P", "-m", module],
         input=msgspec.json.encode(request),

@@ -1,5 +1,3 @@
-"""Commands with worker processes that are ended: no process and no download stays."""
-
 from __future__ import annotations
 
 import os

@@ -1,5 +1,3 @@
-"""Read the machine of an imported run from its trace."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Group files of one run by name and content."""
-
 from __future__ import annotations
 
 from pathlib import Path

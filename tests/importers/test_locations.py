@@ -1,5 +1,3 @@
-"""Find files by paths, folders and addresses in the memory of fsspec."""
-
 from __future__ import annotations
 
 import pickle

@@ -1,5 +1,3 @@
-"""Build the manifest of an imported run with its source files."""
-
 from __future__ import annotations
 
 import hashlib

@@ -1,5 +1,3 @@
-"""Import many files: runs are independent, and a repeated import continues."""
-
 from __future__ import annotations
 
 from pathlib import Path

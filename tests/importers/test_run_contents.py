@@ -1,5 +1,3 @@
-"""Combine the files of a run, and report facts they lack."""
-
 from __future__ import annotations
 
 from pathlib import Path

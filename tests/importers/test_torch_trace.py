@@ -1,5 +1,3 @@
-"""Join a TORCH_TRACE log and a trace of torch.profiler by torch's ids."""
-
 from __future__ import annotations
 
 import shutil

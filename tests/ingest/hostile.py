@@ -1,5 +1,3 @@
-"""Small files by name that try to freeze, crash or exhaust their reader."""
-
 from __future__ import annotations
 
 import gzip
@@ -71,15 +69,13 @@ _MADE: Final[dict[str, Callable[[], bytes]]] = {
 }
 
 HOSTILE: Final = tuple(_MADE)
-"""The names of all of them."""
 
 
 @cache
 def hostile_file(name: str) -> bytes:
-    """One of a few hundred bytes to a megabyte, made when it is wanted: some take a second."""
+    """Build one file of a few hundred bytes to a megabyte; some take a second."""
     return _MADE[name]()
 
 
 def hostile_files() -> dict[str, bytes]:
-    """All of them."""
     return {name: hostile_file(name) for name in HOSTILE}

@@ -65,7 +65,6 @@ class Report:
         self.add("TARGET_INFO_SESSION_START_TIME", utcEpochNs=1_790_857_026_000_000_000)
 
     def call(self, name: str, start: int, correlation: int, duration: int = 5_000) -> None:
-        """A call of the CUDA API."""
         self.add(
             "CUPTI_ACTIVITY_KIND_RUNTIME",
             start=start,
@@ -77,7 +76,6 @@ class Report:
         )
 
     def kernel(self, name: str, start: int, duration: int, correlation: int, **more: Any) -> None:
-        """A kernel on the GPU."""
         grid = {f"grid{axis}": size for axis, size in zip("XYZ", (8, 2, 1), strict=True)}
         block = {f"block{axis}": size for axis, size in zip("XYZ", (128, 1, 1), strict=True)}
         self.add(
@@ -104,7 +102,6 @@ class Report:
                 self.rows.setdefault(table, []).extend(rows)
 
     def write(self, path: Path) -> Path:
-        """The database file."""
         with closing(sqlite3.connect(path)) as database:
             for table, rows in self.rows.items():
                 columns = [one for one in COLUMNS[table].split() if one not in self.without]

@@ -1,5 +1,3 @@
-"""The bytes of files, whatever compressed them, within limits and as far as they are whole."""
-
 from __future__ import annotations
 
 import gzip

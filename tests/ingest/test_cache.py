@@ -1,5 +1,3 @@
-"""Traces kept as Parquet open as they were read, and never by halves, stale, or without bound."""
-
 from __future__ import annotations
 
 import dataclasses

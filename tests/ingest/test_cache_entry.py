@@ -1,5 +1,3 @@
-"""Read an entry of the cache as written, or report its damage."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""A process that is interrupted or killed while it writes the cache leaves no entry by halves."""
-
 from __future__ import annotations
 
 import os
@@ -71,7 +69,6 @@ FILES = 6  # five tables, and where events stand in the file
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even small traces are worth keeping here."""
     monkeypatch.setattr(module, "MIN_CACHED_EVENTS", 1)
 
 

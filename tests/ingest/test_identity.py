@@ -1,5 +1,3 @@
-"""Changes of an experiment's folder that change its identity."""
-
 from __future__ import annotations
 
 import os

@@ -1,5 +1,3 @@
-"""Limits are named in the error, and can be changed."""
-
 from __future__ import annotations
 
 import os

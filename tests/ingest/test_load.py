@@ -1,5 +1,3 @@
-"""Load runs and experiments from folders: content, order and refusals."""
-
 from __future__ import annotations
 
 import gzip

@@ -1,5 +1,3 @@
-"""Names of foreign files are demangled where they can do no harm."""
-
 from __future__ import annotations
 
 import subprocess

@@ -1,5 +1,3 @@
-"""Compare node names read by a separate process with those of this one."""
-
 from __future__ import annotations
 
 from pathlib import Path

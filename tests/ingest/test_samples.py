@@ -1,5 +1,3 @@
-"""The recorded samples, read by us and, event by event, by the standard library."""
-
 from __future__ import annotations
 
 import gzip

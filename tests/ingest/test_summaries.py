@@ -1,5 +1,3 @@
-"""Cache of summaries: stored content, damage, other accounts and concurrent writers."""
-
 from __future__ import annotations
 
 import os

@@ -1,5 +1,3 @@
-"""Sizes of requests read from a text file."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Describe the verdict on a run."""
-
 from __future__ import annotations
 
 import re

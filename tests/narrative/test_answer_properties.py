@@ -1,5 +1,3 @@
-"""Verdicts are short, and a cause is never larger than its effect: on samples and random steps."""
-
 from __future__ import annotations
 
 import re

@@ -1,5 +1,3 @@
-"""Columns that are declared once have the same values on pages and on the terminal."""
-
 from __future__ import annotations
 
 from typing import Final

@@ -1,5 +1,3 @@
-"""Describe a doctor's report: verdict, evidence and differences of replays."""
-
 from __future__ import annotations
 
 import pytest

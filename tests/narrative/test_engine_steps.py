@@ -1,5 +1,3 @@
-"""Answers for inference engines."""
-
 from __future__ import annotations
 
 from msgspec.structs import replace

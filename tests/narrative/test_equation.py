@@ -1,5 +1,3 @@
-"""Describe the sources of an equation."""
-
 from __future__ import annotations
 
 from msgspec.structs import replace

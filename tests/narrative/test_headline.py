@@ -1,5 +1,3 @@
-"""The outcome of a comparison in a sentence."""
-
 from __future__ import annotations
 
 from graphviz_dash.analysis.comparison.compare import compare_runs

@@ -1,5 +1,3 @@
-"""Why metrics are less sure than they look: which reasons are seen, and their words."""
-
 from __future__ import annotations
 
 import msgspec

@@ -1,5 +1,3 @@
-"""Describe a prediction."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Share tiles, provenance and titles between page, terminal and report."""
-
 from __future__ import annotations
 
 import pytest

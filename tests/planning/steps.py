@@ -18,7 +18,6 @@ class Step:
     number: dict[str, int] = field(default_factory=dict)
 
     def outside(self, names: str) -> Step:
-        """Storages from outside the step."""
         for name in names:
             self._storage(name, None)
         return self

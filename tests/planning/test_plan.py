@@ -1,5 +1,3 @@
-"""Plans of random steps: what shares memory is ordered, and memory is never given out too early."""
-
 from __future__ import annotations
 
 from itertools import pairwise

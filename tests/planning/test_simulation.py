@@ -1,5 +1,3 @@
-"""Simulate runs and compare with cases by hand and brute force."""
-
 from __future__ import annotations
 
 import pytest

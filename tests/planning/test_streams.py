@@ -1,5 +1,3 @@
-"""Plan several streams: invariants, and the result if known."""
-
 from __future__ import annotations
 
 from itertools import pairwise

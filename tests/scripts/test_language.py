@@ -1,5 +1,3 @@
-"""Language check: rules, places and the baseline that may only fall."""
-
 from __future__ import annotations
 
 import json

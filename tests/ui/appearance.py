@@ -1,5 +1,3 @@
-"""Check the appearance of a page: colours, layout shifts and accessibility."""
-
 from __future__ import annotations
 
 import re
@@ -30,13 +28,12 @@ _DARKEST_LIGHT: Final = 382
 
 
 def is_light(page: Page) -> bool:
-    """Return True if the background is light."""
     background = page.evaluate("getComputedStyle(document.querySelector('.stApp')).backgroundColor")
     return sum(int(part) for part in re.findall(r"\d+", background)[:3]) > _DARKEST_LIGHT
 
 
 def turn(page: Page, theme: Theme) -> None:
-    """Has the system's colours change while the page is open, by who asks for no motion."""
+    """Change the system's colours while the page is open, without motion."""
     page.emulate_media(color_scheme=theme, reduced_motion="reduce")
     page.wait_for_function(
         "([light, most]) => {"

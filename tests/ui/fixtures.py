@@ -1,5 +1,3 @@
-"""The dashboard served on the samples, and a browser to look at it with."""
-
 from __future__ import annotations
 
 import shutil
@@ -30,8 +28,7 @@ expect.set_options(timeout=PATIENCE_MS)
 
 @pytest.fixture(scope="session", autouse=True)
 def _packages_are_searched_once() -> Iterator[None]:
-    """Each run of an AppTest looks for components in every installed package, which takes longer
-    than most pages do; the packages are the same for all of them."""
+    """Search installed packages for components once: a search takes longer than most pages."""
     with pytest.MonkeyPatch.context() as patched:
         scan = cache(manifest_scanner.scan_component_manifests)
         patched.setattr(manifest_scanner, "scan_component_manifests", scan)
@@ -52,7 +49,7 @@ SERVED: Final = (
     *("mlp-train", "moved-inputs", "recorded-lightning", "recorded-server", "sync-in-step"),
     *("tp-transformer", "transformer-train"),
 )
-"""The samples that browsers look at: one of each kind, for to read and to draw all takes 15 s more
+"""Samples for browsers: one of each kind, because all take 15 s more
 (tests/ui/views/test_samples_open.py opens them)."""
 
 
@@ -92,7 +89,7 @@ def tab_of_dashboard(visitor: BrowserContext, dashboard: str) -> Iterator[Page]:
 
 @pytest.fixture
 def dashboard_tab(tab_of_dashboard: Page) -> Iterator[Page]:
-    """That tab, for a test that does not load a page but has it follow a link."""
+    """That tab, for a test that follows links."""
     with lent(tab_of_dashboard) as page:
         yield page
 
@@ -119,8 +116,7 @@ def _tab_of_made(visitor: BrowserContext, made: str) -> Iterator[Page]:
 
 @pytest.fixture
 def made_tab(_tab_of_made: Page) -> Iterator[Page]:
-    """A tab of :func:`made` whose document stays, for a test that does not load a page but has it
-    follow a link."""
+    """A tab of :func:`made` for a test that follows links."""
     with lent(_tab_of_made) as page:
         yield page
 
@@ -140,14 +136,13 @@ def rare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def tab_of_rare(visitor: BrowserContext, rare: str) -> Iterator[Page]:
-    """A tab of :func:`rare` whose document stays."""
     with standing_tab(visitor, rare) as page:
         yield page
 
 
 @pytest.fixture
 def look_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], Path]]:
-    """Makes the pages that the test runs look in a folder, and gives it back."""
+    """Make the pages look in a folder."""
 
     def look(folder: Path) -> Path:
         monkeypatch.setattr(sys, "argv", ["app.py", str(folder)])
@@ -160,5 +155,5 @@ def look_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], Path]]
 
 @pytest.fixture
 def roots(look_in: Callable[[Path], Path], tmp_path: Path) -> Path:
-    """An empty folder of the test's own that the pages look in."""
+    """An empty folder that the pages look in."""
     return look_in(tmp_path)

@@ -1,5 +1,5 @@
-"""Tabs whose document stays for many tests. They go from page to page as the dashboard's own links
-lead, which takes half of what loading a page does."""
+"""Tabs whose document stays for many tests. They follow the dashboard's own links, which takes half
+the time of loading a page."""
 
 from __future__ import annotations
 

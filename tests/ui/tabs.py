@@ -1,5 +1,3 @@
-"""Tabs of the browser in which tests look at pages."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -22,8 +20,7 @@ def tab(
     *,
     still: bool = False,
 ) -> Iterator[Page]:
-    """A tab of a visitor who has been nowhere, closed behind the test; ``still``: who asks for no
-    motion."""
+    """A tab of a new visitor, closed after the test; ``still`` asks for no motion."""
     page = visitor.new_page()
     page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(color_scheme=theme, reduced_motion="reduce" if still else "no-preference")
@@ -34,8 +31,6 @@ def tab(
 
 
 class Overheard:
-    """Messages and requests of a tab."""
-
     def __init__(self, page: Page, address: str) -> None:
         self.errors: list[str] = []
         """Logged and thrown errors."""

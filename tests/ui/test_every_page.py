@@ -1,7 +1,5 @@
-"""Every page, gone to once: it is drawn, logs no error, asks no other host; no control is covered
-at any width, and Tab reaches them all. How pages look in both themes, here of those without a
-picture: test_looks.py has the others.
-"""
+"""Every page, visited once: complete, without errors or requests to other hosts; no control is
+covered at any width, and Tab reaches all. test_looks.py covers pages with pictures."""
 
 from __future__ import annotations
 
@@ -199,21 +197,17 @@ COVERED: Final = """
 
 @dataclass(frozen=True)
 class Visit:
-    """A page that is looked at."""
-
     name: str
     page: Page
     """The page, drawn and at rest."""
     overheard: Overheard
-    """Messages and requests during the visit."""
 
 
 @pytest.fixture(scope="module", params=PAGES)
 def visit(
     request: pytest.FixtureRequest, visitor: BrowserContext, dashboard: str, tab_of_dashboard: Page
 ) -> Iterator[Visit]:
-    """Each page, gone to once for all tests of it. Those that test_looks.py does not load are
-    loaded."""
+    """Each page, visited once for all its tests, and loaded if test_looks.py does not load it."""
     address, drawn = PAGES[request.param]
     if request.param in VIEWS:
         with lent(tab_of_dashboard) as page:

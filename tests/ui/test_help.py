@@ -1,5 +1,3 @@
-"""Help on every page opens its section of the documentation, which works without other hosts."""
-
 from __future__ import annotations
 
 import pytest
@@ -17,7 +15,6 @@ HAS_SITE = (SITE_FOLDER / "index.html").is_file()
 
 
 def shows_section(page: Page, anchor: str) -> None:
-    """The section's heading is there and in view."""
     expect(page.locator(f'[id="{anchor}"]').first).to_be_in_viewport()
 
 

@@ -1,5 +1,3 @@
-"""By keyboard inside groups and canvases; that Tab reaches all, test_every_page.py says."""
-
 from __future__ import annotations
 
 import re

@@ -1,6 +1,5 @@
-"""Compare pages in both themes with gold pictures: rules of axe, no layout shifts, no errors and no
-other host; and check that broken views fail. Pages without a picture: test_every_page.py.
-"""
+"""Pages in both themes compared with gold pictures; broken views must fail. Pages without a
+picture: test_every_page.py."""
 
 from __future__ import annotations
 
@@ -44,9 +43,7 @@ PATIENCE: Final = 5
 
 @dataclass(frozen=True)
 class View:
-    """A page of experiments built here, independent of recorded samples, with an element to wait
-    for.
-    """
+    """A page of synthetic experiments, with an element to wait for."""
 
     path: str
     ready: str
@@ -95,7 +92,6 @@ def test_a_page(name: str, page: Page, made: str) -> None:
 
 
 def visit(page: Page, address: str, view: View) -> None:
-    """Opens a view and waits until it is drawn."""
     page.goto(f"{address}/{view.path}")
     page.locator(view.ready).first.wait_for()
     idle(page)

@@ -1,5 +1,3 @@
-"""Files of the reader in a real browser: a damaged one, an experiment, traces of other programs."""
-
 from __future__ import annotations
 
 import io

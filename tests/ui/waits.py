@@ -1,5 +1,3 @@
-"""Waits of browser tests."""
-
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -40,7 +38,6 @@ class Answers:
             self._page.wait_for_timeout(20)
 
     def release(self) -> None:
-        """Send the held messages and all later ones."""
         self._holding = False
         held, self._held = self._held, []
         for message in held:

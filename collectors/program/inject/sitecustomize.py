@@ -5,7 +5,7 @@ one first on PYTHONPATH. It notes the process, requests a call of the hook after
 torch, removes its folder from sys.path, and imports the sitecustomize that it hid. It uses the
 standard library only, because the process may be any Python.
 
-Errors go into the note. If that cannot be written either, they are ignored.
+Errors go into the note, if it can be written.
 """
 
 from __future__ import annotations
@@ -76,7 +76,6 @@ class _AfterTorch:
     def find_spec(
         self, name: str, path: object = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return torch's spec from the other finders, with a loader that calls the hook."""
         # Programs also look for torch without importing it.
         if name != "torch" or self._asking:
             return None
@@ -119,7 +118,6 @@ class _HiddenFrame:
         """Do nothing."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Remove the frame. The error continues."""
         if error is not None and error.__traceback__ is not None:
             error.__traceback__ = error.__traceback__.tb_next
 
@@ -140,13 +138,11 @@ class _Refusal:
 
     def __init__(self) -> None:
         self.text: str | None = None
-        """Description of the error."""
 
     def __enter__(self) -> None:
         """Do nothing."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        """Swallow an error and keep its description."""
         if not isinstance(error, Exception):
             return False
         named = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
@@ -155,7 +151,6 @@ class _Refusal:
 
 
 def _call_hook(hook: str, note: _Note) -> None:
-    """Call ``module:function`` without arguments and note errors."""
     module, _, function = hook.partition(":")
     error = _hidden(module)
     if error is None:
@@ -170,8 +165,7 @@ def _hidden(module: str) -> str | None:
     """Explain why ``module`` must not be imported: another package of its name, or of a name that
     it imports, comes first on sys.path.
 
-    That package belongs to the program and would run too early. None if the right one comes first,
-    or none exists.
+    That package belongs to the program and would run too early. None otherwise.
     """
     package, *inner = module.split(".")
     files = {package: f"{'/'.join(inner)}.py", **_PACKAGES} if inner else {}

@@ -29,23 +29,17 @@ class StepEvents:
     """Events of one step, and its scope, if any."""
 
     scope: ScopeFacts | None = None
-    """Facts from the program or its engine."""
     thread: int = 0
-    """Thread of the step."""
     begin: int = 0
-    """Start of the step."""
     end: int = 0
     """End of its last call."""
     replays: list[Event] = field(default_factory=list)
-    """Launches of graphs."""
     captures: list[Event] = field(default_factory=list)
-    """Captures."""
     passes: list[Event] = field(default_factory=list)
     """Calls of modules whose forward is captured elsewhere."""
     size: int | None = None
     """Requested size from an engine."""
     requests: int | None = None
-    """Number of requests from an engine."""
 
     def add(self, event: Event) -> None:
         """Add an event by its kind."""
@@ -56,7 +50,7 @@ class StepEvents:
         }[event.kind].append(event)
 
     is_repetition: bool = False
-    """True if the step is a period of the program's replays, whose inner loops may vary."""
+    """The step is a period of the program's replays, whose inner loops may vary."""
 
     @property
     def graphs(self) -> tuple[int, ...]:
@@ -81,13 +75,10 @@ def assemble_loop(
     graphs: Sequence[str],
     boundary: BoundaryKind | None,
 ) -> ProgramLoop:
-    """Assemble the loop of a process.
+    """Assemble the loop of a process from ``events`` in any order.
 
-    Args:
-        events: Events in any order.
-        facts: Meaning of the numbers in events; a row for each of ``graphs``.
-        graphs: Ids of graphs, by their numbers.
-        boundary: Description of the event that ends a step.
+    ``facts`` has a row for each of ``graphs``, ids by their numbers. ``boundary`` describes the
+    event that ends a step.
     """
     by_kind: dict[EventKind, list[Event]] = {kind: [] for kind in EventKind}
     for event in sorted(events, key=lambda event: event.begin):
@@ -141,18 +132,15 @@ def assemble_loop(
 
 @dataclass(frozen=True)
 class _CleanTimes:
-    """Times that no profiler affects."""
-
     first_start: int | None
-    """Start of the first profiler. None without one."""
+    """Start of the first profiler, or None."""
     detach_time: int | None
-    """Later time when the recorder's profiler was detached. None if it was not."""
+    """Later time when the recorder's profiler was detached, or None."""
     next_start: int | None
-    """Start of the next profiler after ``detach_time``. None without one."""
+    """Start of the next profiler after ``detach_time``, or None."""
 
     @classmethod
     def build(cls, starts: Sequence[Event], ends: Sequence[Event]) -> _CleanTimes:
-        """Build from the starts and ends of profilers, in order."""
         first_start = starts[0].begin if starts else None
         detach_time = ends[0].begin if first_start is not None and ends else None
         next_starts = [
@@ -163,7 +151,6 @@ class _CleanTimes:
         return cls(first_start, detach_time, next_starts[0] if next_starts else None)
 
     def include(self, begin: int, end: int) -> bool:
-        """Check if an interval is free of profilers."""
         if self.first_start is None or end <= self.first_start:
             return True
         return (
@@ -230,8 +217,7 @@ def _drop_repeated_passes(work: Sequence[Event], facts: LoopFacts) -> list[Event
 
 
 def _split_by_ends(ends: Sequence[Event], work: Sequence[Event]) -> list[StepEvents]:
-    """Build a step for the events between two ends of steps. Events after the last end are
-    incomplete."""
+    """Build a step from the events between two ends; those after the last are incomplete."""
     times = [event.begin for event in ends]
     groups: defaultdict[int, list[Event]] = defaultdict(list)
     for event in work:
@@ -241,7 +227,6 @@ def _split_by_ends(ends: Sequence[Event], work: Sequence[Event]) -> list[StepEve
 
 
 def _split_by_order(work: Sequence[Event], facts: LoopFacts) -> list[StepEvents]:
-    """Build steps from graphs in a fixed order, captures, and eager passes."""
     threads: defaultdict[int, list[Event]] = defaultdict(list)
     for event in work:
         threads[event.thread].append(event)
@@ -309,7 +294,6 @@ def _build_step(events: Sequence[Event], scope: ScopeFacts | None = None) -> Ste
 
 
 def _find_member(step: StepEvents, book: FamilyBook) -> tuple[int | None, int | None]:
-    """Return the numbers of a step's family and member."""
     if step.kind is StepKind.FALLBACK:
         return book.find_fallback_family(step.scope, _find_first_pass(step)), None
     if step.captures:
@@ -418,7 +402,6 @@ def _build_costs(
 
 
 def _select_evenly(values: Sequence[int]) -> tuple[int, ...]:
-    """Select at most MAX_LAUNCH_SAMPLES items, evenly spaced."""
     if len(values) <= MAX_LAUNCH_SAMPLES:
         return tuple(values)
     return tuple(values[at * len(values) // MAX_LAUNCH_SAMPLES] for at in range(MAX_LAUNCH_SAMPLES))

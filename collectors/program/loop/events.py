@@ -71,15 +71,12 @@ class ScopeFacts(msgspec.Struct, frozen=True):
     label: bool
     """True for a label, False for an engine."""
     name: str
-    """Name of the family."""
     axes: tuple[str, ...]
     """Names of the key's numbers; the padded one first."""
     key: tuple[int, ...]
-    """Values of the key's numbers."""
     real: int | None
-    """Requested size. None if unknown."""
+    """Requested size, or None."""
     phase: Phase | None
-    """Phase of the computation. None if unknown."""
     families: tuple[str, ...] = ()
     """Families whose graphs an engine would use for the step, best first. Empty if ``name`` is its
     family. Otherwise the replayed graphs define family and key."""
@@ -94,13 +91,12 @@ class CaptureFacts(msgspec.Struct, frozen=True):
     """Facts about a captured graph from an engine."""
 
     scope: ScopeFacts
-    """Family and key."""
     is_segment: bool
-    """True if a step replays several graphs with this key."""
+    """A step replays several graphs with this key."""
 
 
 class GraphFacts(msgspec.Struct):
-    """Facts about a graph besides its events; fields as in ``model.loop.GraphCost``."""
+    """Facts about a graph besides its events."""
 
     captured_at: tuple[str, ...]
     """``file:line`` of the calls that led to its capture."""
@@ -111,9 +107,8 @@ class GraphFacts(msgspec.Struct):
     shapes: tuple[tuple[int, ...], ...] = ()
     """Shapes of the tensors passed to this module, without weights."""
     engine: CaptureFacts | None = None
-    """Family and key from an engine. None without one."""
+    """Family and key from an engine, or None."""
     numbers: dict[str, int] = {}
-    """Integer variables of the capturing functions."""
     instantiate_ns: int | None = None
     pool: tuple[int, int] | None = None
     pool_added_bytes: int | None = None
@@ -125,9 +120,7 @@ class PassFacts(msgspec.Struct, frozen=True):
     """Call of an outermost module outside of captures."""
 
     module: int
-    """Number of the module."""
     shapes: tuple[tuple[int, ...], ...]
-    """Shapes of the tensors passed to it."""
 
 
 class LoopFacts(msgspec.Struct):
@@ -135,20 +128,16 @@ class LoopFacts(msgspec.Struct):
 
     scopes: tuple[ScopeFacts, ...]
     modules: tuple[str, ...]
-    """Classes of modules."""
     passes: tuple[PassFacts, ...]
-    """Scopes, by their numbers."""
     graphs: tuple[GraphFacts, ...]
-    """Passes, by their numbers."""
     origin: int
-    """Start of the recording in ns of the performance counter."""
+    """Start of the recording by the performance counter, in ns."""
     dropped: int
-    """Number of steps without events: scopes after the event limit, and replays of a graph at
-    rest."""
+    """Steps without events: scopes after the event limit, and replays of a graph at rest."""
     engine: str | None
     """Engine whose state was read, with its version."""
     engine_capture_bytes: int | None = None
-    """Memory of the captures as measured by the engine, in bytes."""
+    """Memory of the captures as measured by the engine."""
 
 
 Note: TypeAlias = Callable[[tuple[int, ...]], None]
@@ -160,18 +149,14 @@ class LoopLog:
 
     def __init__(self) -> None:
         self.origin = time.perf_counter_ns()
-        """Start of the recording, by the performance counter."""
         self.dropped = 0
-        """Number of steps without events."""
         self.scopes: dict[ScopeFacts, int] = {}
-        """Number of each scope."""
         self._naming = Lock()
         self._rows: list[int] = []
         self._room = EVENTS_KEPT
         self.note: Note = self._rows.extend
         """Records an event given as five numbers, with times by the performance counter. A single
-        call into C keeps events of two threads apart and is the cheapest way: an array needs four
-        times as long because it converts each number to bytes at once."""
+        call into C keeps events of two threads apart; an array needs four times as long."""
         self.note_scope: Note = self._rows.extend
         """Records a scope, or counts it after the event limit."""
 
@@ -218,8 +203,7 @@ class LoopLog:
 
 
 def read_events(file: Path, origin: int) -> Iterator[Event]:
-    """Read events from ``file`` of a recording that started at ``origin``. Ignores a truncated
-    event."""
+    """Read the events of a recording that started at ``origin``, except a truncated one."""
     content = file.read_bytes()
     rows = array("q")
     width = rows.itemsize * _FIELDS

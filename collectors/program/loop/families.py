@@ -14,16 +14,11 @@ _Key = tuple[int, ...]
 
 @dataclass
 class _Family:
-    """A family under construction."""
-
     name: str
-    """Name of the family."""
     axes: tuple[str, ...]
-    """Names of the key's numbers."""
     method: KeyMethod | None
-    """Source of the keys. None without keys."""
+    """Source of the keys, or None."""
     members: dict[tuple[_Key | None, tuple[int, ...]], int] = field(default_factory=dict)
-    """Number of each member, by its key and graphs."""
 
 
 class FamilyBook:
@@ -67,8 +62,7 @@ class FamilyBook:
     def find_captured_member(
         self, graphs: tuple[int, ...], scope: ScopeFacts | None
     ) -> tuple[int | None, int | None]:
-        """Return the numbers of family and member that a step captured ``graphs`` for. None for
-        both if ambiguous."""
+        """Return the family and member that a step captured ``graphs`` for, None if ambiguous."""
         if scope is not None and not self._expected.keys() & set(graphs):
             return self.find_member(graphs, scope)
         members = {
@@ -79,8 +73,7 @@ class FamilyBook:
         return next(iter(members)) if len(members) == 1 else (None, None)
 
     def find_member(self, graphs: tuple[int, ...], scope: ScopeFacts | None) -> tuple[int, int]:
-        """Return the numbers of family and member of ``graphs``, replayed or captured in this
-        order."""
+        """Return the family and member of ``graphs``, replayed or captured in this order."""
         if scope is None or scope.families:
             scope = self._find_graph_scope(graphs)
         if scope is not None:
@@ -102,13 +95,12 @@ class FamilyBook:
         return number, members.setdefault((key, graphs), len(members))
 
     def _find_graph_scope(self, graphs: tuple[int, ...]) -> ScopeFacts | None:
-        """Return the facts that all of ``graphs`` were captured with. None if they differ."""
+        """Return the facts that all of ``graphs`` were captured with, or None if they differ."""
         scopes = {self._captured_in.get(graph) for graph in graphs}
         return scopes.pop() if len(scopes) == 1 else None
 
     def find_fallback_family(self, scope: ScopeFacts | None, called: int | None) -> int | None:
-        """Return the number of the family of a step without graphs whose first pass is ``called``.
-        None if unknown."""
+        """Return the family of a step without graphs whose first pass is ``called``, or None."""
         if scope is not None and scope.families:
             names = (name for name in scope.families if name in self._engine_scopes)
             name = next(names, None)
@@ -118,8 +110,8 @@ class FamilyBook:
         return None if called is None else self._modules.get(self._facts.passes[called].module)
 
     def find_pass_size(self, family: int, called: int | None) -> int | None:
-        """Return the size of the eager pass ``called``, for which no graph of ``family`` fits, from
-        the shapes of its inputs. None if ambiguous."""
+        """Return the size of the eager pass ``called`` from its input shapes, or None if
+        ambiguous."""
         if called is None or self._families[family].method is not None:
             return None
         rows = self._rows.get(family)
@@ -197,8 +189,7 @@ def derive_shape_keys(
 def find_shape_size(rows: Sequence[tuple[_Key, ...]], shapes: tuple[_Key, ...]) -> int | None:
     """Return the size in ``shapes`` at the positions where the shapes of members differ.
 
-    None if members differ in several sizes or none, if the rest of the shapes is different, or if
-    the sizes at these positions are not equal.
+    None if there is no single size, or if the rest of the shapes is different.
     """
     if len({tuple(len(shape) for shape in row) for row in (*rows, shapes)}) != 1:
         return None

@@ -18,12 +18,10 @@ from collectors.driver.capture_mode import relax_capture_mode
 from collectors.program.loop.events import LoopLog
 
 _PENDING: Final = 64
-"""Maximum number of pending replays. No further replay is timed until some finish."""
+"""Maximum number of pending replays; further ones are not timed."""
 
 
 class _Events(NamedTuple):
-    """Two driver events, before and after a replay."""
-
     before: Any
     after: Any
 
@@ -43,7 +41,7 @@ class ReplayTimer:
         call(driver.cuEventRecord, events.before, self._stream)
 
     def end(self, begin: int) -> None:
-        """End the timing of a replay whose launch started at ``began``. Raises nothing."""
+        """End the timing of a replay whose launch started at ``begin``. Raises nothing."""
         # Without ``call``: a refusal of the driver is not an error of the program.
         if int(driver.cuEventRecord(self.events.after, self._stream)[0]) == 0:
             self.begin = begin
@@ -55,14 +53,14 @@ class GpuTimes:
 
     def __init__(self, log: LoopLog) -> None:
         self.pending: deque[ReplayTimer] = deque()
-        """Timers of launched replays, in order."""
         self._log = log
         self._free: deque[_Events] = deque()
         self._settling = Lock()
 
     def create_timer(self, graph: int) -> ReplayTimer | None:
-        """Create a timer for the next replay on the current stream. None if too many are pending,
-        or the replay is being captured.
+        """Create a timer for the next replay on the current stream.
+
+        None if too many are pending or the replay is being captured.
 
         Raises:
             DriverError: A driver call fails.

@@ -30,7 +30,7 @@ class LabelNotes:
         self.log = log
         self.guard = guard
         self.tick: Tick | None = tick
-        """Called at the end of each block. None after the recorder stopped."""
+        """Called at the end of each block; None once the recorder stopped."""
 
 
 class LabelScope:
@@ -43,13 +43,10 @@ class LabelScope:
     __slots__ = ("_begin", "notes", "number")
 
     number: int
-    """Number of the label's facts."""
     notes: LabelNotes
-    """Destination of the block."""
     _begin: int
 
     def __enter__(self) -> None:
-        """Start the step."""
         self._begin = perf_counter_ns()
 
     def __exit__(
@@ -58,7 +55,6 @@ class LabelScope:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the step."""
         notes = self.notes
         # A single call into C with our own numbers, as for a replay, needs no guard.
         notes.log.note_scope((_SCOPE, self.number, get_ident(), self._begin, perf_counter_ns()))

@@ -27,8 +27,7 @@ from graphviz_dash.model.recording import Recording
 def read_loop(
     folder: Path, state: Recording, graphs: Sequence[CapturedGraph]
 ) -> ProgramLoop | None:
-    """Read the loop of the process of ``folder``, which captured ``graphs``. None without captures,
-    or if nothing was written."""
+    """Read the loop of the process of ``folder``. None without captures or files."""
     if not (folder / FACTS_FILE).exists() or not (folder / EVENTS_FILE).exists():
         return None
     facts = msgspec.json.decode((folder / FACTS_FILE).read_bytes(), type=LoopFacts)

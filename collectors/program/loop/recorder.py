@@ -49,17 +49,13 @@ _PASSES: Final = 10_000
 class LoopRecorder:
     """Records events into :attr:`log`. The program's actions call the methods of the same names.
 
-    Args:
-        folder: Folder for events and facts.
-        guard: Keeps errors from calls of the program.
-        tick: Called at the end of each labelled block with None, and of each step of an engine with
-            that engine.
+    ``tick`` is called at the end of each labelled block with None, and of each step of an engine
+    with that engine.
     """
 
     def __init__(self, folder: ProcessFolder, guard: Guard, tick: Tick) -> None:
         self.log = LoopLog()
         self.rest = Rest(self.log)
-        """Graphs whose replays are not recorded."""
         self._engine: str | None = None
         self._engine_capture_bytes: int | None = None
         self._folder = folder
@@ -79,7 +75,7 @@ class LoopRecorder:
         self._written: tuple[object, ...] = ()
         self._changes = 0
         self.serves = False
-        """True if steps differ: labels or an engine describe them, or some run eagerly."""
+        """Steps differ: labels or an engine describe them, or some run eagerly."""
         self._open: dict[int, Pool | None] = {}
         self._pools: dict[Pool, PoolBytes] = {}
         self._private_bytes = 0
@@ -124,7 +120,7 @@ class LoopRecorder:
         self._graphs.append(facts)
 
     def record_pool(self, number: int, pool: Any) -> None:
-        """Record the memory pool of a capture. None if the program names none."""
+        """Record the memory pool of a capture, None if the program names none."""
         self._open[number] = convert_pool(pool)
 
     def prepare_capture_end(self, number: int) -> None:
@@ -158,11 +154,7 @@ class LoopRecorder:
         return facts.pool, self._private_bytes
 
     def record_capture_failure(self, number: int) -> tuple[Pool | None, int]:
-        """Record a failed capture.
-
-        Returns its pool, None if the program names none, and the bytes reserved by all private
-        pools.
-        """
+        """Record a failed capture; returns as :meth:`record_capture`."""
         pool = self._open.pop(number, None)
         self._private_bytes = sum(bytes_.reserved for bytes_ in read_pools().values())
         return pool, self._private_bytes
@@ -175,12 +167,11 @@ class LoopRecorder:
     # Replays and steps.
 
     def create_timer(self, number: int) -> ReplayTimer | None:
-        """Create a timer for the next replay. None if it should not be timed."""
+        """Create a timer for the next replay, or None."""
         return self._gpu_times.create_timer(number) if self._clean and not self._open else None
 
     def record_module_call(self, module: Any, inputs: tuple[Any, ...], capture: int | None) -> bool:
-        """Record the call of an outermost module, inside a capture or not. True if its return must
-        be reported."""
+        """Record the call of an outermost module. True if its return must be reported."""
         is_numbered = id(module) in self._modules
         if capture is None:
             if is_numbered:
@@ -204,7 +195,6 @@ class LoopRecorder:
                 self._modules[id(module)] = len(self._module_names) - 1
 
     def _get_pass_number(self, module: int, inputs: tuple[Any, ...]) -> int:
-        """Return the number of a pass, a new one for new shapes."""
         facts = PassFacts(module, _list_shapes(inputs))
         with self._naming:
             if facts not in self._passes and len(self._passes) >= _PASSES:
@@ -290,7 +280,6 @@ class LoopRecorder:
             self._folder.append(EVENTS_FILE, events)
 
     def _write_facts(self) -> None:
-        """Write the meaning of the events' numbers if it has changed."""
         current = (
             len(self.log.scopes),
             len(self._module_names),
@@ -339,8 +328,7 @@ def _place_of(caller: FrameType | None, captured_at: tuple[str, ...]) -> str:
 
 
 def get_compiled_inputs(frame: FrameType | None) -> tuple[Any, ...]:
-    """Return the inputs that torch.compile's cudagraph trees copy into the graph captured in
-    ``frame``. Empty for other captures.
+    """Return the inputs that cudagraph trees copy into the graph captured in ``frame``, if any.
 
     Raises:
         AttributeError: Unknown version of torch.

@@ -16,9 +16,7 @@ def replay_units(
     Two graphs belong to one unit if the second always follows the first and nothing else precedes
     the second. A cycle without a choice is one unit, which starts with its first graph.
 
-    Args:
-        sequence: Graphs in the order of their replays.
-        may_follow: Returns True if two graphs can be segments of one step.
+    ``may_follow``: two graphs can be segments of one step.
 
     Returns:
         Start and end of each unit in ``sequence``, without gaps.
@@ -50,9 +48,6 @@ def find_repetition(sequence: Sequence[int]) -> list[tuple[int, int]] | None:
 
     A graph that is absent from some periods, such as an update at every second step, is allowed if
     the first graph starts the periods.
-
-    Args:
-        sequence: Graphs in the order of their replays.
 
     Returns:
         Start and end of each period in ``sequence``; the first starts at 0.

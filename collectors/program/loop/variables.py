@@ -16,7 +16,6 @@ from graphviz_dash.model.loop import GraphFamily, KeyMethod, ProgramLoop
 _SIZE_NAME: Final = re.compile(
     r"(^|_)(bs|batch|tokens?|size|bucket|padded|len|length|seqlen|capacity|width|height)s?($|_)"
 )
-"""Names that programs use for sizes."""
 
 _MIN_AGREEMENT: Final = 0.8
 """Minimum share of pairs of graphs whose larger key has no smaller grids, for other names."""
@@ -67,8 +66,7 @@ def _add_keys(
 
 
 def _iter_candidates(rows: Sequence[Mapping[str, int]]) -> Iterator[tuple[str, list[int]]]:
-    """Iterate over variables that differ between all rows, names of sizes first, then innermost
-    first."""
+    """Iterate over variables that differ between all rows: names of sizes, then innermost."""
     names = [name for name in rows[0] if all(name in row for row in rows)]
     for name in sorted(names, key=lambda name: _SIZE_NAME.search(name.lower()) is None):
         sizes = [row[name] for row in rows]
@@ -88,7 +86,6 @@ def _check_growth(sizes: Sequence[int], totals: Sequence[int]) -> bool:
 
 
 def _count_blocks(graph: CapturedGraph) -> int:
-    """Count the blocks of all kernels."""
     total = 0
     for node in graph.nodes:
         if isinstance(node.params, KernelParams) and node.params.grid:

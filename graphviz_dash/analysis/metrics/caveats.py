@@ -1,6 +1,5 @@
-"""Reasons for low confidence in metrics, as numbers and names.
-
-narrative/low_confidence.py holds the texts.
+"""Reasons for low confidence in metrics, as numbers and names; narrative/low_confidence.py holds
+the texts.
 """
 
 from __future__ import annotations
@@ -21,17 +20,20 @@ class CaveatCode(StrEnum):
     """Kinds of caveats, with their values. Times are in ns, shares from 0 to 1."""
 
     FEW_ITERATIONS = "few-iterations"
-    """A clean series of ``count`` iterations, fewer than FEW_ITERATIONS."""
+    """``count`` iterations of a clean series, fewer than FEW_ITERATIONS."""
     DRIFT = "drift"
     """The medians of the halves of a clean series, ``first`` and ``second``, differ by more than
-    DRIFT of its median. With several processes, the halves of all of them are pooled."""
+    DRIFT of its median. The halves of several processes are pooled.
+    """
     WIDE_SPREAD = "wide-spread"
     """The quartiles ``spread`` of a clean series are further apart than WIDE_RELATIVE_SPREAD of its
-    median, by ``share``."""
+    median, by ``share``.
+    """
     NO_DIFFERENCE = "no-difference"
     """The 95% interval of the speedup ``value`` contains 1."""
     EXTENDED_SPREAD = "extended-spread"
-    """The 95% interval of the samples misses the ``value`` of the metric and was extended."""
+    """The 95% interval of the samples was extended because it misses the ``value`` of the metric.
+    """
     LARGE_REMAINDER = "large-remainder"
     """The equation leaves ``ns`` unexplained, ``share`` of the baseline's step."""
     WHILE_LOOPS = "loops"
@@ -45,21 +47,23 @@ class CaveatCode(StrEnum):
     FOREIGN_STEPS = "profiler-steps"
     """Another program marked the steps by a ``method``, so they may not end synchronised."""
     FEW_TRACED_STEPS = "few-traced-steps"
-    """``count`` traced steps, fewer than FEW_TRACED_STEPS. No more can be collected if the trace is
-    ``imported``."""
+    """``count`` traced steps, fewer than FEW_TRACED_STEPS. No more can be collected if
+    ``imported``.
+    """
     OBSERVER = "observer"
     """A traced step is ``ratio`` times as long as a clean one, at least STRONG_OBSERVER."""
     PASS_MISMATCH = "passes-unlike"
     """A traced step is ``ratio`` times as long as a clean one, below MIN_OBSERVER_EFFECT."""
     BUSY_ABOVE_CLEAN = "busy-above-clean"
-    """Traced GPU busy time is ``share`` of the clean step time, above 1. ``is_rank``: the run is
-    one of several ranks."""
+    """Traced GPU busy time is ``share`` of the clean step time, above 1. ``is_rank``: one of
+    several ranks.
+    """
     TRACE_DEFECT = "trace"
-    """A ``problem`` of a trace. ``trace`` names the affected one of the run's two traces; None if
-    both are, or if there is only one."""
+    """A ``problem`` of a trace. ``trace`` names the affected one of the run's two traces; None for
+    both or the only one.
+    """
     UNSUPPORTED_CLAIMS = "trace-integrity"
-    """Conclusions (``claims``) that the traced pass does not support, with their common
-    ``reason``."""
+    """Conclusions (``claims``) that the traced pass does not support, for one ``reason``."""
     EMPTY_STEPS = "empty-steps"
     """``count`` of ``steps`` contain no event."""
     PARTIAL_REPLAYS = "partial-replays"
@@ -80,22 +84,26 @@ class CaveatCode(StrEnum):
     UNEVEN_STEPS = "uneven-steps"
     """A recorded program spends ``share`` of its loop in ``long_count`` of ``count`` steps, which
     exceed LONG_STEP_MEDIANS medians. Profiled steps (``traced``) are also shorter than the mean by
-    more than MIN_OBSERVER_EFFECT allows, so the mean is not representative."""
+    more than MIN_OBSERVER_EFFECT allows, so the mean is not representative.
+    """
     CAPTURE_PROBLEM = "capture-problem"
     """A ``problem`` of the capture of a ``graph`` at ``location``, which is ``file:line``."""
     UNKNOWN_GRAPHS = "unseen-graphs"
-    """``count`` of ``launches`` graph launches in a trace have no known graph, so only their times
-    are known. ``time_share`` is their fraction of the duration of all GPU work; None if they are
-    unidentified. ``source`` is the source of the run's graphs."""
+    """``count`` of ``launches`` graph launches in a trace have no known graph, only times.
+    ``time_share`` is their fraction of the duration of all GPU work; None if they are unidentified.
+    ``source`` is the source of the run's graphs.
+    """
     BUSY_HOST = "busy-host"
     """The mean time of the fixed CPU loop exceeds its fastest by more than BUSY_HOST (``loop``):
-    other processes used the host's processors."""
+    other processes used the host.
+    """
     HOST_MISMATCH = "unlike-hosts"
     """The CPU loop medians of a run (``run_ns``) and its ``baseline`` (``baseline_ns``) differ by
     more than DRIFT."""
     PROCESS_VARIANCE = "unlike-processes"
-    """The ``medians`` of a run's processes differ by more than DRIFT of the smallest. The interval
-    covers this variation; the machine causes it."""
+    """The ``medians`` of a run's processes differ by more than DRIFT of the smallest. The machine
+    causes this variation, and the interval covers it.
+    """
     CLOCK_VARIANCE = "unlike-clocks"
     """The GPU clocks differed between processes, from ``lowest`` to ``highest`` MHz."""
     SLOW_GPU = "slow-gpu"
@@ -132,7 +140,7 @@ class Caveat(Struct, frozen=True):
 
     code: CaveatCode
     values: Mapping[str, Any]
-    """Values by the names in the description of its code; ``metric`` is the affected metric."""
+    """Values named as in its code's description; ``metric`` is the affected metric."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -142,5 +150,5 @@ class Caveat(Struct, frozen=True):
 
 
 def make_caveat(code: CaveatCode, /, **values: object) -> Caveat:
-    """Return a caveat with its values."""
+    """Make a caveat."""
     return Caveat(code, values)

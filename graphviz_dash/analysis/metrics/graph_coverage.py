@@ -1,8 +1,8 @@
 """Fraction of a step that runs from graphs, and reasons for eager work.
 
 Only the traced pass is used. Work that shares the ``correlation`` of a graph launch ran from a
-graph; all other work had a launch call of its own. The operators and ranges around that call, as
-named by torch, give the reason.
+graph. The operators and ranges around the launch call of other work, as named by torch, give the
+reason.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class StayedEager(Struct, frozen=True):
     count: float
     """Kernels, memcpys and memsets per traced step (mean)."""
     total_ns: float
-    """Total duration per traced step (mean)."""
+    """Mean duration per traced step."""
     share: float
-    """Fraction of the duration of the steps' GPU work, 0 to 1."""
+    """Fraction of the steps' GPU work duration, 0 to 1."""
 
 
 class Coverage(Struct, frozen=True):
@@ -64,13 +64,13 @@ class Coverage(Struct, frozen=True):
     time_share: float
     """Fraction of their durations, 0 to 1."""
     nodes: float
-    """Number from graphs per step (mean)."""
+    """Mean number from graphs per step."""
     eager: tuple[StayedEager, ...]
     """Work outside graphs, longest first."""
 
 
 def compute_coverage(trace: Trace, traced_steps: Sequence[Step]) -> Coverage | Missing:
-    """Compute the coverage of ``traced_steps``, the steps of ``trace``; near-linear."""
+    """Compute the coverage of ``traced_steps``; near-linear."""
     if not traced_steps or traced_steps[0].method is StepMethod.WHOLE:
         return NO_STEP_MARKS
     rows = np.concatenate([step.gpu_rows for step in traced_steps])
@@ -125,8 +125,7 @@ def _group_eager_work(
 def _find_generator_fills(trace: Trace, fills: Ints) -> Ints:
     """Return the rows in ``fills`` that come in pairs right before a graph launch of their thread.
 
-    CUDAGraph.replay() fills the seed and offset of a generator used by the graph before the
-    launch.
+    CUDAGraph.replay() first fills the seed and offset of a generator that the graph uses.
     """
     codes, names = encode(trace.runtime["name"])
     classes = [get_call_class(name) for name in names]
@@ -168,6 +167,6 @@ def _classify_origin(origin: NodeOrigin) -> tuple[Reason, str | None]:
 
 
 def _get_region_name(path: tuple[str, ...]) -> str:
-    """Return the name of the compiled function without its hash, which changes per build."""
+    """Drop the hash, which changes per build."""
     named_parts = (name for name in path if name.startswith("CompiledFunction"))
     return next(named_parts, "Torch-Compiled Region")

@@ -46,10 +46,10 @@ class KernelUse(Struct, frozen=True):
 class KernelRow(Struct, frozen=True):
     """One kernel (or copy or set, by ``kind``) across the runs of a table.
 
-    ``uses`` follow the order of the table's runs, None if the run lacks the kernel. ``changes``
-    is ``total_ns`` minus the baseline's in ns, per run: None if either run has no traced steps
-    or there is no baseline. A kernel that only one run has counts as 0 in the other. ``impact``
-    is the largest absolute change in ns.
+    ``uses`` follow the order of the table's runs, None if the run lacks the kernel. ``changes`` is
+    ``total_ns`` minus the baseline's in ns, per run: None without traced steps in either run or
+    without a baseline. A kernel that only one run has counts as 0 in the other. ``impact`` is the
+    largest absolute change in ns.
     """
 
     name: str
@@ -64,29 +64,30 @@ class KernelTable(Struct, frozen=True):
     """All kernels in the traced passes of an experiment, largest changes first."""
 
     runs: tuple[str, ...]
-    """Run names, one per column."""
+    """Names, one per column."""
     baseline: int | None
-    """Column of the comparison's baseline; None if there is none."""
+    """Column of the comparison's baseline."""
     reference_columns: tuple[int | None, ...]
     """Column that each run's ``changes`` refer to: the baseline, or its run of the same rank.
 
-    None if the kernels of either run have no times of their own.
+    None if the kernels of either run have no separate times.
     """
     rows: tuple[KernelRow, ...]
     missing_reasons: dict[str, str]
-    """Reason why a run has no values, by its name."""
+    """By run name."""
 
     @property
     def has_rare_kernels(self) -> bool:
-        """True if a kernel ran in fewer than half of a run's steps. Its median is then 0, and the
-        rows of the run add up to less than its work.
+        """True if a kernel ran in fewer than half of a run's steps.
+
+        Its median is then 0, and the rows of the run add up to less than its work.
         """
         uses = (use for row in self.rows for use in row.uses if use is not None)
         return any(use.instances and not use.count for use in uses)
 
     @property
     def usual_rows(self) -> tuple[KernelRow, ...]:
-        """Rows with a nonzero median: in some run, at least half of the steps have the kernel."""
+        """Rows with a nonzero median in some run."""
         return tuple(row for row in self.rows if any(use and use.count for use in row.uses))
 
     def has_changes(self, column: int) -> bool:
@@ -101,8 +102,7 @@ def build_kernel_table(
 ) -> KernelTable:
     """Build the table of all kernels in ``experiment``.
 
-    ``baseline`` is a run name; ``traced_steps`` maps run names to steps that are already
-    computed.
+    ``baseline`` is a run name; ``traced_steps`` holds steps already computed, by run name.
     """
     experiment = exclude_examinations(experiment)
     names = tuple(run.name for run in experiment.runs)
@@ -151,7 +151,7 @@ def _is_stitched(run: Run) -> bool:
 def compute_kernel_uses(
     trace: Trace, traced_steps: tuple[Step, ...]
 ) -> dict[tuple[str, str], KernelUse]:
-    """Compute the use of each (kind, name) in the steps' GPU work; near-linear in the rows."""
+    """Compute the use of each (kind, name) in the steps; near-linear in the rows."""
     rows = np.concatenate([step.gpu_rows for step in traced_steps])
     if not len(rows):
         return {}
@@ -180,7 +180,6 @@ def compute_kernel_uses(
 
 
 def _index_keys(kinds: list[str], names: list[str]) -> tuple[list[tuple[str, str]], Ints]:
-    """Return the distinct (kind, joined name), and the index of each kind and name among them."""
     indices: dict[tuple[str, str], int] = {}
     code = np.zeros((len(kinds), len(names)), dtype=np.int64)
     for row, kind in enumerate(kinds):
@@ -199,10 +198,7 @@ def _get_joined_name(kind: str, name: str) -> str:
 def _compute_medians_per_step(
     step: Ints, code: Ints, duration: Ints, steps_count: int, names_count: int
 ) -> tuple[Floats, Floats]:
-    """Return the median count and median total time over the steps, each of shape (names,).
-
-    A kernel in fewer than half of the steps has a median of 0.
-    """
+    """Return counts and total times, shape (names,)."""
     # Sorting by (name, step) makes the values of a name contiguous. A dense steps x names table
     # would be large for long traces with many names.
     cell = code.astype(np.int64) * steps_count + step

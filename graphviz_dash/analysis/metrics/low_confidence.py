@@ -1,7 +1,4 @@
-"""Numeric caveats of a run's metrics.
-
-thresholds.py holds the thresholds and graphviz_dash/narrative/low_confidence.py the texts.
-"""
+"""Numeric caveats of a run's metrics."""
 
 from __future__ import annotations
 
@@ -51,11 +48,9 @@ class GraphSource(StrEnum):
     RECORDER = "recorder"
     """Captures by torch that the recorder watched in a program."""
     IMPORT = "import"
-    """Graphs imported with the trace."""
     CAPTURE = "capture"
-    """The run's own capture."""
     WHOLE = "whole"
-    """A report whose profiler traced graphs as single units, without their kernels."""
+    """A report with graphs traced as single units, without their kernels."""
 
 
 def find_caveats(
@@ -85,10 +80,7 @@ def find_caveats(
 
 
 def compute_communication_share(run: Run, traced_steps: tuple[Step, ...]) -> float:
-    """Return the fraction of a rank's traced GPU busy time spent in communication.
-
-    0 if the run is not one of several ranks.
-    """
+    """Return a rank's fraction of traced GPU busy time in communication; 0 for a single process."""
     trace = run.replay_trace
     busy = sum(step.busy_ns for step in traced_steps)
     if run.manifest.job_rank is None or trace is None or not busy:
@@ -225,7 +217,7 @@ def _check_traces(run: Run) -> Iterator[Caveat]:
 
 
 def _check_integrity(integrity: TraceIntegrity | None) -> Iterator[Caveat]:
-    """Group the unsupported claims by reason. Unmarked steps are a caveat of their own."""
+    """Group the unsupported claims by reason. Unmarked steps are a separate caveat."""
     if integrity is None or not integrity.kernels:
         return  # without any GPU work, NoGpuWork holds the reason
     if integrity.empty_steps:

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from graphviz_dash.model.recording import Recording
 
 _MAX_PAUSE_SHARE: Final = 0.05
-"""Maximum share of steps that are pauses. More long steps are part of the loop, such as a read of
-the loss in each tenth step, which waits for the work of the others."""
+"""Maximum share of steps that are pauses.
+
+More long steps are part of the loop, such as a read of the loss in each tenth step, which waits for
+the work of the others.
+"""
 _MIN_STEPS: Final = 8
-"""Minimum number of steps for finding pauses."""
+"""Minimum steps for finding pauses."""
 _MIN_BLOCKS: Final = 3
 _RESAMPLES: Final = 1_000
 _SEED: Final = 20_261_126
@@ -33,18 +36,17 @@ class RecordedStep(Struct, frozen=True):
     """Mean of the steps without a pause, including the final wait for the GPU; the median of all
     steps if ``is_median``."""
     spread: Spread | None
-    """Interval of the mean. None for few steps, and if the CPU runs ahead of the GPU. Quartiles of
-    the steps if ``is_median``."""
+    """Interval of the mean; None for few steps, and if the CPU runs ahead of the GPU. Quartiles if
+    ``is_median``.
+    """
     pauses: int
-    """Number of steps with a pause."""
     pause_ns: float
-    """Total time of the pauses."""
     is_median: bool = False
-    """True if a few long steps take most of the time, so that a mean describes no step."""
+    """True if a few long steps take most of the time, so a mean describes no step."""
 
 
 def compute_recorded_step(recording: Recording) -> RecordedStep | Missing:
-    """Compute the step of the program's loop, and its pauses: a few steps that are much longer."""
+    """Compute the step of the program's loop, and its pauses: a few much longer steps."""
     if recording.boundary_kind is None:
         return make_untimed("nothing in the program looked like a step")
     if not recording.step_ns:
@@ -87,7 +89,8 @@ def compute_recorded_step_ns(recording: Recording) -> float | Missing:
 
 def _estimate_interval(steps: Floats, ns: float) -> Spread | None:
     """Estimate the 95% interval of the mean ``ns`` from blocks of consecutive steps, which may
-    depend on each other. None for few steps."""
+    depend on each other; None for few steps.
+    """
     blocks = isqrt(len(steps))
     if blocks < _MIN_BLOCKS:
         return None

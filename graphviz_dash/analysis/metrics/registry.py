@@ -39,7 +39,7 @@ class Unit(StrEnum):
 class Source(StrEnum):
     """The pass that a metric comes from.
 
-    ``BOTH`` divides one pass by the other; ``PREDICTED`` uses only the eager run.
+    ``BOTH`` divides one by the other; ``PREDICTED`` uses only the eager run.
     """
 
     CLEAN = "clean"
@@ -73,10 +73,9 @@ _FORMATS: Final[dict[Unit, Callable[[float | None], str]]] = {
 
 
 class Metric(Struct, frozen=True):
-    """Definition of a metric.
+    """Definition of a metric; ``estimate`` marks one that combines two passes.
 
-    ``formula`` holds complete sentences for docs/reference/metrics.md; ``estimate`` marks a
-    metric that combines two passes.
+    ``formula`` holds complete sentences for docs/reference/metrics.md.
     """
 
     id: str

@@ -46,7 +46,6 @@ class MetricValue(Struct, frozen=True):
     spread: Spread | None = None
     """None for counts and single measurements."""
     missing: Missing | None = None
-    """Reason for a missing value; None otherwise."""
 
     @property
     def text(self) -> str:
@@ -55,23 +54,23 @@ class MetricValue(Struct, frozen=True):
 
     @property
     def interval_contains_one(self) -> bool:
-        """True if the interval of a ratio contains 1, so the two may be equal."""
+        """True if the interval of a ratio contains 1."""
         spread = self.spread
         return spread is not None and spread.high is not None and spread.low <= 1 <= spread.high
 
 
 def make_value(metric: str, value: float, spread: Spread | None = None) -> MetricValue:
-    """Return a metric value. A spread without it is extended to it, which is a caveat."""
+    """Make a metric value; a spread without it is extended to it, which is a caveat."""
     return MetricValue(METRICS[metric], value, None if spread is None else spread.include(value))
 
 
 def make_missing_value(metric: str, missing: Missing) -> MetricValue:
-    """Return a missing metric value with its reason."""
+    """Make a missing value."""
     return MetricValue(METRICS[metric], None, None, missing)
 
 
 def compute_step_metrics(run: Run) -> Iterable[MetricValue]:
-    """Yield step time, back-to-back interval and launch CPU time from the clean pass."""
+    """Yield the timings of the clean pass."""
     clean = run.clean
     if clean is None:
         for metric in ("step_time", "step_interval", "launch_cpu_time"):
@@ -98,8 +97,8 @@ def _compute_clean_median(
 ) -> MetricValue:
     """Return the median over the iterations of all ``processes``.
 
-    Several processes give the interval that covers variation between them, a single one its
-    quartiles.
+    The spread of several processes is the interval that covers variation between them; that of a
+    single one, its quartiles.
     """
     summary = summarise([time for times in processes for time in times])
     if summary is None or len(processes) < 2:
@@ -125,7 +124,7 @@ def compute_traced_slowdown(run: Run, traced_steps: tuple[Step, ...]) -> float |
 
 
 def compute_graph_costs(run: Run) -> Iterable[MetricValue]:
-    """Yield the one-off costs of the graphs from the clean pass, summed over the graphs."""
+    """Yield the one-off costs from the clean pass, summed over the graphs."""
     metrics: dict[str, Callable[[GraphLifecycle], int | None]] = {
         "capture_time": lambda life: life.capture_ns,
         "instantiate_time": lambda life: life.instantiate_ns,
@@ -151,8 +150,8 @@ def compute_one_off_cost(
 ) -> float | Missing:
     """Return the cost of the graphs of a run before they can save time, in ns.
 
-    If one graph is the whole step, the first launch minus a step is the extra cost over a
-    replay. For graphs of parts of a step, separately measured uploads replace it.
+    If one graph is the whole step, the first launch minus a step is the extra cost over a replay.
+    For graphs of parts of a step, separately measured uploads replace it.
     """
     if mode.is_compiled:
         return Missing(
@@ -194,10 +193,7 @@ def compute_memory_metrics(run: Run) -> Iterable[MetricValue]:
 def compute_traced_metrics(
     run: Run, traced_steps: tuple[Step, ...], integrity: TraceIntegrity | None = None
 ) -> Iterable[MetricValue]:
-    """Yield the metrics of the steps in the run's replay trace.
-
-    ``integrity`` is the completeness of the trace, if already computed.
-    """
+    """Yield metrics of the steps in the run's replay trace; ``integrity`` is computed if None."""
     if integrity is None and run.replay_trace is not None:
         integrity = assess_integrity(run.replay_trace, traced_steps)
     series: dict[str, Callable[[Step], float]] = {
@@ -252,7 +248,6 @@ def compute_traced_metrics(
 def _find_missing_steps(
     run: Run, traced_steps: tuple[Step, ...], integrity: TraceIntegrity | None
 ) -> Missing | None:
-    """Return why the trace has no values per step; None if it has."""
     if not traced_steps:
         return explain_missing(run, Fact.TRACED_PASS)
     if traced_steps[0].method is StepMethod.WHOLE:
@@ -265,8 +260,8 @@ def _find_missing_steps(
 def _compute_busy_fraction(traced_steps: tuple[Step, ...], missing: Missing | None) -> MetricValue:
     """Return the median busy time over the median step time.
 
-    The busy and idle parts of a median step therefore add up. The spread is that of the busy time,
-    also over the median step time, so that it contains the value.
+    The busy and idle parts of a median step therefore add up. The spread is that of the busy time
+    over the same step time, so that it contains the value.
     """
     times = summarise([step.duration_ns for step in traced_steps])
     busy = summarise([step.busy_ns for step in traced_steps])
@@ -295,7 +290,7 @@ def compute_coverage_metrics(coverage: Coverage | Missing) -> Iterable[MetricVal
 
 
 def count_graph_objects(run: Run) -> Iterable[MetricValue]:
-    """Yield the number of graphs, nodes and edges read from the driver in the capture pass."""
+    """Yield the number of graphs, nodes and edges that the driver reports in the capture pass."""
     metrics = ("graphs", "graph_nodes", "graph_edges")
     if not run.graphs:
         for metric in metrics:
@@ -316,11 +311,9 @@ class CpuLoop(Struct, frozen=True):
     """Timings of the fixed CPU loop next to a run."""
 
     median_ns: float
-    """Median over all repetitions."""
     slowdown: float
     """Mean over all repetitions divided by the fastest: 1 on an otherwise idle host."""
     processes: int
-    """Number of processes that ran it."""
 
 
 def compute_cpu_loop(run: Run) -> CpuLoop | None:

@@ -53,7 +53,7 @@ def find_baseline_of(run: Run, baseline_run: Run | None, experiment: Experiment)
 def find_partner(run: Run, baseline: Run, experiment: Experiment) -> Run | None:
     """Return ``baseline``, or the run of its family with the rank of ``run``; None if absent.
 
-    Only runs of the same rank are compared because ranks may do different work.
+    Ranks may do different work.
     """
     rank = run.manifest.rank
     if rank == baseline.manifest.rank:
@@ -71,7 +71,7 @@ def find_partner(run: Run, baseline: Run, experiment: Experiment) -> Run | None:
 def get_family(run: Run) -> str:
     """Return the key shared by the ranks of one run.
 
-    This is the mode, the name of a recorded program, or the job of imported traces if known.
+    This is the mode, the name of a recorded program, or the known job of imported traces.
     """
     if not run.mode.is_recorded:
         return run.mode.value
@@ -81,7 +81,7 @@ def get_family(run: Run) -> str:
 
 
 def is_eager_recording(run: Run) -> bool:
-    """Return whether the run is a recorded program that replayed no graph, a possible baseline."""
+    """Return whether the run is a recorded program that replayed no graph."""
     recording = run.recording
     return (
         recording is not None
@@ -93,9 +93,9 @@ def is_eager_recording(run: Run) -> bool:
 def select_baseline(runs: Sequence[Run]) -> Run | None:
     """Return the default run for comparisons; None if no run qualifies.
 
-    The order is: the run named eager, a run of that mode, the first recorded program that
-    neither replayed a graph nor was compiled, then among recordings of one program the one with
-    the lowest number (if names differ only in a number) or the earliest.
+    The order is: the run named eager, a run of that mode, the first recorded program that neither
+    replayed a graph nor was compiled, then among recordings of one program the one with the lowest
+    number (if names differ only in a number) or the earliest.
     """
     candidates = (
         *(run for run in runs if run.name == BASELINE_MODE.value),
@@ -123,16 +123,20 @@ def _sort_recordings(runs: Sequence[Run]) -> list[Run]:
 
 
 def has_other_program(run: Run, baseline: Run) -> bool:
-    """Return whether the two runs execute different programs, so that costs of one are no costs of
-    the other. False if it is unknown, as for imported traces."""
+    """Return whether the runs execute different programs, so that costs do not carry over.
+
+    False if unknown, as for imported traces.
+    """
     if run.manifest.sources or baseline.manifest.sources:
         return False
     return run.manifest.workload.factory != baseline.manifest.workload.factory
 
 
 def has_same_mode(run: Run, baseline: Run) -> bool:
-    """Return whether the two runs are versions of one mode, rather than a program with and without
-    graphs. Recordings of one experiment differ on purpose, so they are no versions."""
+    """Return whether the runs are versions of one mode, not a program with and without graphs.
+
+    Recordings of one experiment differ on purpose, so they are no versions.
+    """
     if run.recording is not None and baseline.recording is not None:
         separate = run.path.parent != baseline.path.parent
         return separate and is_eager_recording(run) == is_eager_recording(baseline)
@@ -160,7 +164,7 @@ def is_untimed(experiment: Experiment) -> bool:
 def is_examination(run: Run) -> bool:
     """Return whether a run holds only a doctor's report or a check of replays.
 
-    False if a collection added the report to a failed mode, so that the failure stays visible.
+    False if a collection added the report to a failed mode, to keep the failure visible.
     """
     was_tried = any(failure.stage is Pass.CLEAN for failure in run.manifest.failures)
     has_report = run.doctor is not None or run.replay_check is not None
@@ -168,6 +172,6 @@ def is_examination(run: Run) -> bool:
 
 
 def exclude_examinations(experiment: Experiment) -> Experiment:
-    """Return ``experiment`` without examinations; unchanged if it holds nothing else."""
+    """Return ``experiment`` without examinations, unless it holds nothing else."""
     runs = tuple(run for run in experiment.runs if not is_examination(run))
     return replace(experiment, runs=runs) if runs else experiment

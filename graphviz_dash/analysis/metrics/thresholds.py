@@ -8,16 +8,14 @@ FEW_ITERATIONS: Final = 30
 """Minimum iterations of a clean series; fewer give unreliable quartiles."""
 
 FEW_TRACED_STEPS: Final = 5
-"""Minimum number of traced steps."""
 
 FEW_STEPS: Final = 20
-"""Minimum number of recorded steps of a program."""
 
 LONG_STEP_MEDIANS: Final = 2
 """A step of a program's loop is long if it exceeds this many medians."""
 
 MAX_LONG_STEP_SHARE: Final = 0.5
-"""If long steps exceed this share of a program's loop, its mean step is not representative."""
+"""Share of a program's loop in long steps above which the mean step is not representative."""
 
 WIDE_RELATIVE_SPREAD: Final = 0.10
 """Maximum distance between the quartiles of a clean series, relative to its median."""
@@ -35,7 +33,7 @@ STRONG_OBSERVER: Final = 1.5
 """Observer effect from which the traced pass counts as distorted."""
 
 MUCH_COMMUNICATION: Final = 0.25
-"""Communication share of a rank's GPU busy time above which it is reported as possible waiting."""
+"""Communication share of a rank's GPU busy time above which waiting is reported as possible."""
 
 MIN_OBSERVER_EFFECT: Final = 0.8
 """Observer effect below which the passes do not match: a profiler never speeds up a step."""
@@ -47,4 +45,4 @@ SLIGHT_SPEEDUP: Final = 1.02
 """A speedup below this is called marginal, even if its interval excludes 1."""
 
 MODEST_SPEEDUP: Final = 1.2
-"""A speedup below this, and not marginal, is called modest ("a little")."""
+"""A speedup below this, if not marginal, is called modest ("a little")."""

@@ -1,8 +1,7 @@
 """Calibration from recordings of workloads with an eager trace and a clean graph step time.
 
-The terms minimise the absolute relative errors and are not negative. The sources of errors are
-estimated by predicting each workload from the others, and the size of errors from further
-workloads that the terms were not fitted to.
+The terms minimise absolute relative errors and are not negative. Error sources are estimated by
+predicting each workload from the others, and error sizes from further workloads.
 """
 
 from __future__ import annotations
@@ -43,10 +42,9 @@ if TYPE_CHECKING:
 
 
 FITTED: Final = tuple(term for term in ReplayTerm if term is not ReplayTerm.WARPS)
-"""Terms found by least squares; ReplayTerm.WARPS is searched separately."""
+"""Terms found by least squares; WARPS is searched separately."""
 
 WARPS_CANDIDATES: Final = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0, 24.0, 32.0)
-"""Candidates for ReplayTerm.WARPS."""
 
 _START: Final = {
     ReplayTerm.FIXED: 6_000.0,
@@ -72,15 +70,13 @@ class RecordedWorkload(Struct, frozen=True):
     name: str
     step: EagerStep
     nodes: int
-    """Number of graph nodes."""
     step_ns: int
-    """Clean step time of the graph run."""
+    """Clean, of the graph run."""
     interval_ns: int
     """Time between back-to-back replays."""
     replay_cpu_ns: int
     """CPU time of a replay's launch."""
     eager_ns: int
-    """Clean step time of the eager run."""
     eager_cpu_ns: int
     """CPU time until the eager step has launched all its work."""
     capture_ns: int
@@ -144,13 +140,11 @@ class CalibrationSource(Struct, frozen=True):
 
     gpu: Gpu
     environment: Environment
-    """Driver and libraries."""
     recorded: str
     """Time of the last recording, ISO 8601."""
     tool_version: str
-    """Version of the tool that makes the calibration."""
     created: str
-    """Creation time of the calibration, ISO 8601."""
+    """Creation time, ISO 8601."""
 
 
 def calibrate(
@@ -160,8 +154,8 @@ def calibrate(
 ) -> Calibration:
     """Fit a calibration to ``recorded`` workloads of one machine.
 
-    The interval width comes from ``checks``, workloads similar to those to predict. Without any,
-    it comes from ``recorded``, each predicted from the others.
+    The interval width comes from ``checks``, workloads similar to those to predict; without any,
+    from ``recorded``, each predicted from the others.
 
     Raises:
         InputError: too few workloads to find the terms.
@@ -207,7 +201,7 @@ def _compute_median(values: Sequence[int]) -> int:
 def _fit_terms(
     recorded: Sequence[RecordedWorkload], multiprocessors: int, warps: float | None = None
 ) -> dict[str, float]:
-    """Fit the terms with the smallest errors, for the given or best of WARPS_CANDIDATES."""
+    """Fit for the given or best of WARPS_CANDIDATES."""
     best: tuple[float, dict[str, float]] | None = None
     for candidate in WARPS_CANDIDATES if warps is None else (warps,):
         terms: dict[str, float] = {
@@ -252,7 +246,7 @@ def _solve_robustly(matrix: Floats, targets: Floats) -> Floats:
 
 
 def _solve_nonnegative(matrix: Floats, targets: Floats) -> Floats:
-    """Solve least squares without negative results: negative terms are set to 0 and excluded."""
+    """Solve least squares; negative terms are set to 0 and excluded."""
     solution = np.zeros(matrix.shape[1])
     used = np.flatnonzero(np.abs(matrix).sum(axis=0) > 0)
     while len(used):
@@ -276,7 +270,7 @@ def _compute_relative_errors(
 
 
 def _fit_line(count: Sequence[float], value: Sequence[float]) -> tuple[float, float]:
-    """Fit a fixed and a per-item value, neither negative, with the smallest relative errors."""
+    """Fit a fixed and a per-item value by the smallest relative errors, neither negative."""
     scale = np.maximum(np.array(value, dtype=np.float64), 1.0)
     matrix = np.stack([1 / scale, np.array(count, dtype=np.float64) / scale], axis=1)
     fixed_ns, per_unit = _solve_nonnegative(matrix, np.array(value, dtype=np.float64) / scale)

@@ -1,8 +1,7 @@
 """Capture blockers and replay hazards of a step, from its eager trace.
 
-The rules are those of the doctor (docs/reference/rules.md), which inspects the program itself. Here
-they use only profiler records, so no GPU is needed. A trace does not show everything, so the list
-may be incomplete.
+The rules are the doctor's (docs/reference/rules.md), applied to profiler records, so no GPU is
+needed. A trace does not show everything, so the list may be incomplete.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _SIZES: Final = (
 _ADAM: Final = ("Optimizer.step#Adam", "Optimizer.step#NAdam", "Optimizer.step#RAdam")
 _METHOD: Final = "trace"
 _OPS_PER_BATCH: Final = 200_000
-"""Approximate number of operators per batch; all those of a long trace would need gigabytes."""
+"""Approximate operators per batch; all those of a long trace would need gigabytes."""
 _ALLOCATOR: Final = "torch's caching allocator"
 """Placeholder for the operators that allocated memory."""
 
@@ -69,19 +68,17 @@ class StepDifference(Struct, frozen=True):
     """Steps with different work than the others."""
 
     differing: int
-    """Number of differing steps."""
     steps: int
-    """Number of steps in the trace."""
+    """Steps in the trace."""
     only_first: bool
     """True if only the first step differs, which may be warm-up."""
     typical_item_count: int
-    """Pieces of work in the typical step."""
     differing_item_count: int
-    """Pieces of work in the last differing step."""
+    """In the last differing step."""
     typical_name: str | None
-    """Name of the first differing piece in the typical step; None at its end."""
+    """First differing piece in the typical step; None at its end."""
     differing_name: str | None
-    """Name of the first differing piece in the other step; None at its end."""
+    """The same in the other step."""
 
 
 Evidence: TypeAlias = ForbiddenCalls | OptimizerRead | StepDifference
@@ -96,17 +93,16 @@ class Blocker(Struct, frozen=True):
     op: str | None
     """Enclosing operator; None if only the call is known."""
     module: str | None
-    """Enclosing module; None if unknown."""
+    """None if unknown."""
     source: str | None
     """Source line; None if unknown."""
     evidence: Evidence
-    """Evidence: calls, an optimizer's read, or a step difference."""
     count: int
     """Occurrences per step."""
     cpu_ns: int
-    """CPU time of the calls per traced step."""
+    """CPU time per traced step."""
     steps: int
-    """Number of traced steps with it."""
+    """Traced steps with it."""
 
 
 def find_capture_blockers(trace: Trace, step: EagerStep) -> tuple[Blocker, ...]:
@@ -231,7 +227,7 @@ def _map_copies(trace: Trace) -> dict[int, str]:
 
 
 def _find_submit_bounds(trace: Trace, step: EagerStep) -> list[tuple[int, int]]:
-    """Return the rows of the first and last submitting call of each step; (-1, -1) if none."""
+    """Return (-1, -1) for a step without submitting calls."""
     start = get_column(trace.runtime, "ts")
     codes, names = encode(trace.runtime["name"])
     submits = (CallClass.KERNEL_LAUNCH, CallClass.COPY, CallClass.GRAPH_LAUNCH)
@@ -263,10 +259,7 @@ def _determine_rule(call: _Call, origin: NodeOrigin) -> RuleId:
 
 
 def _find_optimizer_blockers(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
-    """Find Adam variants that read their step count on the CPU, as non-capturable ones do.
-
-    Such a read does not synchronise.
-    """
+    """Find Adam variants that read their step count on the CPU, without a synchronisation."""
     marks = trace.annotations
     names = marks["name"].to_list()
     rows = [row for row, name in enumerate(names) if name and name.startswith(_ADAM)]
@@ -375,7 +368,7 @@ def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
 def _has_lost_calls(
     trace: Trace, steps: tuple[Step, Step], work: tuple[WorkSignature, WorkSignature]
 ) -> bool:
-    """Return whether two steps ran the same operators, some of which launched nothing in one."""
+    """Return whether two steps ran the same operators, but some launched nothing in one."""
     typical, other = work
     if _list_step_operators(trace, steps[0]) != _list_step_operators(trace, steps[1]):
         return False
@@ -389,7 +382,6 @@ def _has_lost_calls(
 def _list_exclusive_operators(
     trace: Trace, step: Step, signature: WorkSignature, other: WorkSignature
 ) -> set[str | None]:
-    """List the operators of the work of ``step`` that another step lacks; None if unknown."""
     remaining = Counter(other.appearances)
     launches = []
     for look, launch in zip(signature.appearances, signature.launches.tolist(), strict=True):
@@ -406,7 +398,6 @@ def _list_exclusive_operators(
 
 
 def _list_step_operators(trace: Trace, step: Step) -> list[str]:
-    """List the CPU operators that start in a step, in the order of the trace."""
     start = get_column(trace.ops, "ts")
     rows = np.flatnonzero((start >= step.start) & (start < step.end))
     return [str(name) for name in trace.ops["name"].gather(rows).to_list()]
@@ -418,7 +409,7 @@ def _run_same_operators(trace: Trace, typical: WorkSignature, other: WorkSignatu
 
 
 def _list_operators(trace: Trace, launches: Ints) -> list[str]:
-    """List the operators of launches, without consecutive repetitions. Empty if any is unknown."""
+    """Omit consecutive repetitions. Empty if any is unknown."""
     if not len(launches) or (launches < 0).any():
         return []
     ids = trace.runtime["external_id"].gather(launches)

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 LAUNCHING_NS: Final = 1_000_000
 """Time between launches within which everything counts as launching.
 
-No launch or launching operator needs longer, unless it loads or compiles code or the profiler
-delays it.
+Launches and launching operators exceed it only if they load or compile code or the profiler delays
+them.
 """
 
 _SHAPE_COLUMNS: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
@@ -53,7 +53,6 @@ _DEFAULT_STREAM: Final = 7
 """CUPTI's ID of the legacy default stream."""
 
 _MAX_GRAPHED_SHARE: Final = 0.5
-"""Maximum share of work from graph launches in an eager step."""
 
 _WAITS: Final = ("cudaStreamWaitEvent", "cuStreamWaitEvent", "hipStreamWaitEvent")
 _RECORDS: Final = ("cudaEventRecord", "cuEventRecord", "hipEventRecord")
@@ -66,7 +65,6 @@ class EagerStep(Struct, frozen=True):
     """
 
     method: StepMethod
-    """Source of the step boundaries."""
     steps: tuple[Step, ...]
     matching: tuple[int, ...]
     """Indices of the steps with this work."""
@@ -80,42 +78,37 @@ class EagerStep(Struct, frozen=True):
     duration: Ints
     """Median durations, in ns."""
     exclusive_duration: Ints
-    """Median durations without concurrent work on other streams, if the trace shows such cases.
-
-    Concurrent streams slow each other's work.
-    """
+    """Median durations without concurrent work on other streams, if the trace shows such cases."""
     lane: Ints
     """Dense stream number; 0 is the default stream, or else the first stream used."""
     blocks: Ints
-    """Number of blocks in a kernel's grid; 0 for others."""
+    """Blocks in a kernel's grid; 0 for others."""
     threads: Ints
-    """Threads per block; 0 for others."""
+    """Per block; 0 for others."""
     shared: Ints
-    """Shared memory per block, in bytes; 0 for others."""
+    """Bytes per block; 0 for others."""
     registers: Ints
-    """Registers per thread; 0 for others."""
+    """Per thread; 0 for others."""
     size: Ints
     """Bytes of memcpys and memsets; 0 for others."""
     predecessors: tuple[tuple[int, ...], ...]
     """Items on other streams that each item waits for."""
     overlapped: Ints
-    """Overlap with the predecessor on the same stream, the minimum over all steps, in ns."""
+    """Minimum overlap with the predecessor on the same stream, in ns."""
     begin: Ints
     """Median start relative to the start of the step, in ns."""
     step_ns: int
-    """Median length of the traced step."""
     busy_ns: int
-    """Median time with at least one running item."""
+    """Median time with a running item."""
     work_ns: int
     """Median sum of durations."""
     launch_cpu_ns: int | None
     """Median CPU time for launching, without longer pauses; None if the trace shows no launches."""
     waits: int
-    """Number of stream waits for events."""
+    """Stream waits for events."""
     graphed: int
-    """Number of items started by a graph launch, which a graph of the step would not change."""
+    """Items of graph launches, which a graph of the step would not change."""
     integrity: TraceIntegrity
-    """Completeness of the trace."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -127,7 +120,7 @@ class EagerStep(Struct, frozen=True):
 
     @property
     def has_unlike_steps(self) -> bool:
-        """True if most complete steps run other work, such as batches of many sizes."""
+        """True if most complete steps run other work."""
         complete = [at for at in self.integrity.complete_steps if len(self.steps[at].gpu_rows)]
         return 2 * len(self.matching) < len(complete)
 
@@ -146,10 +139,9 @@ def build_eager_step(
     traced_steps: tuple[Step, ...] | None = None,
     integrity: TraceIntegrity | None = None,
 ) -> EagerStep | Missing:
-    """Build the typical step of ``trace``, or explain why there is none.
+    """Build the typical step of ``trace``, or explain why there is none; near-linear in its rows.
 
-    ``traced_steps`` and ``integrity`` are its steps and its completeness, if already computed.
-    Near-linear in the rows of the trace.
+    ``traced_steps`` and ``integrity`` are computed if None.
     """
     traced_steps = traced_steps or find_steps(trace)
     no_gpu_work = find_missing_gpu_work(trace)
@@ -208,8 +200,7 @@ def _find_matching_steps(
 
 
 def _count_step_devices(trace: Trace, traced_steps: tuple[Step, ...], calls: _Calls) -> int:
-    """Count the GPUs that run work of the steps, including kernels without a launch, whose step is
-    unknown."""
+    """Include kernels without a launch, whose step is unknown."""
     device = get_column(trace.gpu, "device")
     kernels = (trace.gpu["kind"] == "kernel").fill_null(False).to_numpy()
     in_steps = kernels & (calls.of_row < 0)
@@ -253,8 +244,8 @@ class _Calls:
     def count_graphed(self, read: _StepWork) -> int:
         """Count the items of graph launches.
 
-        Work without a launch belongs to the step's graph launches without work, if there are any:
-        roctracer records no correlation id for it.
+        Work without a launch belongs to the step's graph launches without work, if any: roctracer
+        records no correlation id for it.
         """
         is_linked = read.call >= 0
         graphed_count = int(np.count_nonzero(self.is_graph[read.call[is_linked]]))
@@ -308,7 +299,7 @@ class _GpuWork:
 
 
 class _StepWork:
-    """One step's work in launch order; work with an unknown launch is placed by its start."""
+    """One step's work in launch order, or by its start if the launch is unknown."""
 
     def __init__(self, work: _GpuWork, step: Step, calls: _Calls, position: int) -> None:
         self.position = position  # among the steps; their own numbers may repeat
@@ -422,10 +413,9 @@ def _estimate_exclusive_durations(
     """Estimate durations without concurrent work on other streams.
 
     They come from the item's own steps without overlap, or else from equal-looking items of the
-    same size (persistent kernels can differ in size). The result is at most the item's own
-    duration and at least its exclusive part. Collectives keep their durations because they look
-    equal regardless of size. So does work that overlaps only collectives, as it does in a
-    replay.
+    same size (persistent kernels can differ in size). The result is at most the item's own duration
+    and at least its exclusive part. Collectives keep their durations because they look equal
+    regardless of size. So does work that overlaps only collectives, as in a replay.
     """
     first = reads[0]
     if not first.lane.max():
@@ -454,10 +444,9 @@ def _estimate_exclusive_durations(
 
 
 def _have_equal_size(exclusive: Ints, overlapped: Ints) -> bool:
-    """Return whether equal-looking items have the same size.
+    """Return whether equal-looking items have the same size, by their durations.
 
-    It compares durations of exclusive items with those of overlapped ones, which are at least as
-    long as they would be alone.
+    Overlapped items last at least as long as they would alone.
     """
     if not len(exclusive):
         return False
@@ -482,7 +471,8 @@ def _measure_overlap(read: _StepWork, counts: Flags) -> Ints:
 
 def _measure_launch_cpu(reads: Sequence[_StepWork], calls: _Calls) -> int | None:
     """Measure the CPU time until the last launch returns, without pauses before a launch that are
-    longer than launching can be, such as waits for data."""
+    too long for launching, such as waits for data.
+    """
     times = []
     for read in reads:
         launches = np.unique(read.call[read.call >= 0])
@@ -521,8 +511,8 @@ def compute_exclusive_busy_ns(step: EagerStep) -> Ints:
 class WorkSignature(Struct, frozen=True):
     """The work of one step in launch order.
 
-    ``appearances`` holds kind, name, grid, block and size of each item; ``launches`` the launch
-    rows in ``trace.runtime`` (-1 if unknown).
+    ``appearances`` holds kind, name, grid, block and size of each item; ``launches`` the rows in
+    ``trace.runtime`` (-1 if unknown).
     """
 
     appearances: list[tuple[object, ...]]
@@ -532,8 +522,8 @@ class WorkSignature(Struct, frozen=True):
 def find_differing_steps(trace: Trace, step: EagerStep) -> tuple[int, ...]:
     """Return the indices of steps of ``trace`` with different work or order than ``step``.
 
-    Streams do not matter. Steps without work and steps with lost records are excluded. So is a
-    first or last step with only a part of the same work, because the recording may have cut it.
+    Streams do not matter. Steps without work or with lost records are excluded. So is a first or
+    last step with a part of the same work, because the recording may have cut it.
     """
     work, calls = _GpuWork(trace), _Calls(trace)
 
@@ -560,7 +550,7 @@ def is_part(looks: Iterable[object], typical: Iterable[object]) -> bool:
 
 
 def get_work_signature(trace: Trace, step: Step) -> WorkSignature:
-    """Return the work of any step of the trace for comparison."""
+    """Return the work of a step for comparison."""
     read = _StepWork(_GpuWork(trace), step, _Calls(trace), 0)
     columns = [
         trace.gpu["kind"].gather(read.rows).to_list(),

@@ -33,8 +33,8 @@ def predict_run(
 ) -> Prediction | Missing:
     """Predict from an eager run of a bundle.
 
-    It uses the clean timings or the loop steps of a recorded program, if available, and
-    ``traced_steps`` and ``integrity`` of the trace, if already computed.
+    Uses clean timings or the loop steps of a recorded program, if available. ``traced_steps`` and
+    ``integrity`` are computed if None.
     """
     trace = run.replay_trace
     if trace is None:
@@ -49,8 +49,8 @@ def predict_run(
 def select_prediction_run(runs: Sequence[Run]) -> Run | None:
     """Return the best run to predict from; None if no run may be eager.
 
-    It is an eager run, preferably traced. Of several ranks, it is the one with the least
-    communication time, for which the others wait.
+    Traced runs are preferred. Of several ranks, it is the one with the least communication time,
+    for which the others wait.
     """
     eager = [run for run in runs if may_be_eager(run)]
     if not eager:
@@ -72,14 +72,11 @@ def _get_gpu_name(run: Run) -> str | None:
 
 
 class EagerPredictions(Struct):
-    """Cached predictions from eager runs for a graph of their own steps."""
+    """Cached predictions from eager runs for a graph of their own steps, by run name."""
 
     traced_steps: Mapping[str, tuple[Step, ...]]
-    """Traced steps by run name."""
     integrity: Mapping[str, TraceIntegrity]
-    """Completeness of traces by run name."""
     predictions: dict[str, Prediction | Missing] = {}
-    """Predictions by run name."""
 
     def get(self, run: Run) -> Prediction | Missing:
         """Return the prediction for a whole-step graph of ``run``, or why there is none."""
@@ -116,7 +113,7 @@ def predict_from_baseline(
 
 
 def _find_mode_obstacle(run: Run, baseline: Run) -> str:
-    """Return why ``baseline`` cannot predict a run of this mode; empty if it can."""
+    """Return an empty text if there is none."""
     if not run.mode.captures_entire_step:
         return "only graphs of the whole step are predicted"
     if run.mode.is_compiled:
@@ -129,7 +126,7 @@ def _find_mode_obstacle(run: Run, baseline: Run) -> str:
 
 
 def _find_work_difference(run: Run, eager: Run) -> str:
-    """Return the difference in work between the eager run and ``run``; empty if none."""
+    """Return an empty text if there is none."""
     workload, other_workload = run.manifest.workload, eager.manifest.workload
     if workload.factory != other_workload.factory:
         return f"different work, {other_workload.name}"

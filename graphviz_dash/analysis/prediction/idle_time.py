@@ -1,9 +1,7 @@
 """Causes of GPU idle time in an eager step.
 
-The GPU idles before a piece of work because its launch call comes late, so the activity of the
-launching threads until then explains the idle time. A graph removes the launching: operators,
-launch calls, and the Python code between them. It does not speed up data loading, copies that
-involve the CPU, or other code between two launches.
+The GPU idles because the launch of the next work comes late, so the activity of the launching
+threads until then explains the idle time. A graph only removes the launching.
 
 Calls that wait or copy always count as waiting, and data loading without launches as data.
 Otherwise, all time between two launches within ``LAUNCHING_NS`` of each other is launching. In
@@ -47,14 +45,14 @@ class IdleCause(StrEnum):
     WAITING = "copies and synchronisation"
     """Calls that wait, and copies that involve the CPU."""
     LOADING = "allocating and loading code"
-    """Calls that allocate memory, and launches and operators long enough to load their code."""
+    """Allocating calls, and launches and operators long enough to load their code."""
     PROFILER = "the profiler"
     GRAPH = "within graph launches"
     """Between the nodes of one launch."""
     OTHER = "other Python"
     """Other code of the program, including CPU operators."""
     UNKNOWN = "unknown"
-    """A trace without CPU events does not show what the CPU did."""
+    """A trace without CPU events."""
 
 
 class IdlePart(Struct, frozen=True):
@@ -62,7 +60,6 @@ class IdlePart(Struct, frozen=True):
 
     cause: IdleCause
     ns: float
-    """Idle time with this cause, in ns."""
     source: str | None
     """Operator, call, range or frame with most of it; None if unknown."""
 
@@ -71,7 +68,6 @@ class IdleTime(Struct, frozen=True):
     """Idle time of a typical traced step by cause, largest first, in ns."""
 
     parts: tuple[IdlePart, ...]
-    """One part per present cause."""
     launching: Floats
     """Launch-related idle time before each item of the first matching step, shape (items,)."""
 
@@ -82,7 +78,7 @@ class IdleTime(Struct, frozen=True):
 
     @property
     def remaining(self) -> tuple[IdlePart, ...]:
-        """The parts that a graph does not remove."""
+        """Parts that a graph does not remove."""
         return tuple(part for part in self.parts if part.cause is not IdleCause.LAUNCHING)
 
     @property
@@ -106,10 +102,10 @@ _SUBMITS: Final = (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH, CallClass.CO
 
 
 def analyse_idle_time(trace: Trace, step: EagerStep, *, mean: bool = False) -> IdleTime:
-    """Find the causes of idle time in the steps with the typical work.
+    """Find the causes of idle time in the steps with the typical work; near-linear in the trace's
+    rows.
 
-    It averages the half of them closest to the median length, or all with ``mean``. Near-linear
-    in the rows of the trace.
+    Averages the half of them closest to the median length, or all with ``mean``.
     """
     cpu = _CpuActivity(trace)
     gaps = _Gaps(trace, {index: step.steps[index] for index in step.matching})
@@ -129,7 +125,7 @@ def analyse_idle_time(trace: Trace, step: EagerStep, *, mean: bool = False) -> I
 def measure_launch_idle(trace: Trace, steps: Sequence[Step]) -> list[int]:
     """Measure the idle time of each step while the CPU launches, in ns.
 
-    It is the part :attr:`IdleCause.LAUNCHING` of :func:`analyse_idle_time`, for any steps.
+    This is :attr:`IdleCause.LAUNCHING` of :func:`analyse_idle_time`, for any steps.
     """
     gaps = _Gaps(trace, dict(enumerate(steps)))
     launching = _CpuActivity(trace).divide_gaps(gaps)[IdleCause.LAUNCHING]
@@ -141,8 +137,7 @@ def measure_launch_idle(trace: Trace, steps: Sequence[Step]) -> list[int]:
 def _select_middle_steps(step: EagerStep) -> list[int]:
     """Return the middle half of the steps by length.
 
-    An outlier, such as a first step that loads its code, may idle longer than all others
-    together.
+    An outlier, such as a first step that loads its code, may idle longer than all others.
     """
     by_length = sorted(step.matching, key=lambda index: step.steps[index].duration_ns)
     outer = (len(by_length) + 1) // 4
@@ -180,9 +175,7 @@ class _Gaps:
         is_inner = launch >= 0
         is_inner[first_rows] = False
         self.step: Ints = indices[idle]
-        """Index of the step."""
         self.begin: Ints = free[idle]
-        """Start of the idle period."""
         self.end: Ints = gap_ends[idle]
         """Start of the next work, or end of the step."""
         self.row: Ints = row[idle]
@@ -194,13 +187,11 @@ class _Gaps:
 
 
 class _Spans:
-    """A union of intervals."""
-
     def __init__(self, start: Ints, end: Ints) -> None:
         self._periods = merge_busy(np.zeros(len(start), dtype=np.int64), start, end)
 
     def measure_overlap(self, begin: Ints, end: Ints) -> Ints:
-        """Return its length between each pair of times, in ns."""
+        """Return the overlap with each period, in ns."""
         if not len(self._periods):
             return np.zeros(len(begin), dtype=np.int64)
         upto = self._periods.compute_busy_before(0, np.maximum(end, begin))
@@ -208,15 +199,12 @@ class _Spans:
 
 
 class _Events(Struct, frozen=True):
-    """Rows of one table on the launching threads."""
+    """Name codes and times in ns of one table's rows on the launching threads, shape (rows,)."""
 
     names: list[str]
     code: Ints
-    """Name code of each row, shape (rows,)."""
     start: Ints
-    """Start of each row, in ns."""
     end: Ints
-    """End of each row, in ns."""
 
     @classmethod
     def read(cls, table: pl.DataFrame, threads: Ints) -> _Events:
@@ -234,7 +222,7 @@ class _Events(Struct, frozen=True):
         return _Events(self.names, self.code[rows], self.start[rows], self.end[rows])
 
     def iterate_overlapping(self, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
-        """Yield rows that overlap a period: overlap, full length and name."""
+        """Yield overlap, full length and name."""
         touch = np.flatnonzero((self.start < end) & (self.end > begin))
         inside = np.minimum(self.end[touch], end) - np.maximum(self.start[touch], begin)
         length = self.end[touch] - self.start[touch]
@@ -304,10 +292,9 @@ class _CpuActivity:
             events.select(_count_launches(events, begins) == 0)
             for events in self._parts[IdleCause.DATA]
         ]
-        """Data loading without launches."""
 
     def divide_gaps(self, gaps: _Gaps) -> dict[IdleCause, Ints]:
-        """Return the time of each cause in each gap, shape (gaps,), in ns."""
+        """Return the time of each cause in each gap, in ns."""
         begin, end = gaps.begin, gaps.end
         gap_ns = end - begin
         if not self.is_recorded:
@@ -383,5 +370,4 @@ def _count_launches(events: _Events, begins: Ints) -> Ints:
 
 
 def _has_other_cause(name: str) -> bool:
-    """Return whether the name is a mark or belongs to another cause."""
     return name.startswith(_MARKS) or bool(_DATA.search(name) or _PROFILER.search(name))

@@ -1,10 +1,8 @@
 """Predicted gain from a separate graph for each module of an eager step.
 
-It covers the module's share of the eager step, its work, and the time of a graph of it alone.
-
 The first available source is used: the collector's ranges around each module, the module frames
-recorded with Python stacks, or the program's record_function ranges. Backward work belongs to
-the module of its forward operator.
+recorded with Python stacks, or the program's record_function ranges. Backward work belongs to the
+module of its forward operator.
 """
 
 from __future__ import annotations
@@ -41,16 +39,15 @@ ItemOrigins: TypeAlias = tuple[NodeOrigin | None, ...]
 """Origin of each item's launch; None if unknown."""
 
 MAX_ITEMS: Final = 5_000
-"""Maximum number of items; planning more would need seconds."""
+"""More items would need seconds."""
 
 _METHOD: Final = "launching call"
 
 
 def find_item_origins(trace: Trace, step: EagerStep) -> ItemOrigins:
-    """Return the origin of each item's launch.
+    """Return the origin of each item's launch; near-linear in the step's operators.
 
-    None if unknown, and for all items of a step with more than MAX_ITEMS. Near-linear in the
-    step's operators.
+    All are None in a step with more than MAX_ITEMS.
     """
     if len(step) > MAX_ITEMS or not len(trace.ops):
         return (None,) * len(step)
@@ -70,34 +67,32 @@ class ModulePrediction(Struct, frozen=True):
     """Prediction for a graph of one module alone, in ns per step."""
 
     name: str
-    """Module name; "" for work outside all modules."""
+    """Empty for work outside all modules."""
     items: int
-    """Number of pieces of work."""
+    """Pieces of work."""
     kernels: int
-    """Number of kernels among them."""
     eager_ns: float
-    """Share of the eager step: its work, and the launching before each piece of it with an idle
-    GPU.
+    """Share of the eager step: its work, and the launching before each piece with an idle GPU.
 
     The shares add up to the step without the idle time that a graph does not remove.
     """
     busy_ns: float
     """Time of its work alone."""
     graphs: int
-    """Number of graphs: one each for forward and backward."""
+    """One each for forward and backward."""
     graphed_ns: float
-    """Predicted time of these graphs, including launches."""
+    """Predicted, including launches."""
     blockers: int
-    """Number of certain capture blockers inside it."""
+    """Certain capture blockers inside it."""
 
     @property
     def saving_ns(self) -> float:
-        """Time saved per step by a graph of this part alone; negative if it costs more."""
+        """Time saved per step by this graph; negative if it costs more."""
         return self.eager_ns - self.graphed_ns
 
 
 class ModulePredictions(Struct, frozen=True):
-    """The modules of a step; ``source`` is the source of the module names."""
+    """Modules of a step; ``source`` is the source of their names."""
 
     source: str
     modules: tuple[ModulePrediction, ...]
@@ -106,8 +101,7 @@ class ModulePredictions(Struct, frozen=True):
 class EagerSpan(Struct, frozen=True):
     """The part of the eager step that is divided among modules.
 
-    ``ns`` is its length; ``launching`` is the launch time before each item in ns, shape
-    (items,).
+    ``launching`` is the launch time before each item in ns, shape (items,).
     """
 
     ns: float
@@ -123,8 +117,8 @@ def predict_modules(
 ) -> ModulePredictions | Missing:
     """Return predictions for the parts of ``step``, largest saving first, or why there are none.
 
-    Work outside all parts comes last. Launch times are scaled so that the parts add up to the
-    eager step. If that step is clean, this removes the profiler overhead.
+    Work outside all parts comes last. Launch times are scaled so that the parts add up to the eager
+    step, which removes the profiler overhead if that step is clean.
     """
     parts = find_item_modules(trace, step)
     if isinstance(parts, Missing):
@@ -184,10 +178,7 @@ _WRAPPER_SHARE: Final = 0.9
 
 
 class ItemModules(Struct, frozen=True):
-    """The part of each item of a step: a name, or "" if outside all parts.
-
-    ``source`` names their source.
-    """
+    """The part of each item of a step: a name, or "" if outside all parts."""
 
     source: str
     names: tuple[str, ...]
@@ -217,7 +208,7 @@ def find_item_modules(trace: Trace, step: EagerStep) -> ItemModules | Missing:
 def _select_level(paths: list[Path]) -> tuple[str, ...]:
     """Return the names at the first level that divides the work into several parts.
 
-    A level with nearly all work in one part is a wrapper and is skipped.
+    A level with nearly all work in one part is a wrapper.
     """
     for depth in range(1, max(map(len, paths), default=0) + 1):
         cut = [path[:depth] for path in paths]

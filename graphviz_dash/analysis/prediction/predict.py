@@ -1,9 +1,4 @@
-"""Prediction of CUDA graph gains from an eager trace only.
-
-It covers the step time as one graph, the gain, the break-even, capture blockers, and the parts
-that gain from a separate graph. The page, the command line and the comparison with a measured
-graph share the result of :func:`predict`.
-"""
+"""Prediction of CUDA graph gains from an eager trace only."""
 
 from __future__ import annotations
 
@@ -39,7 +34,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 CAPTURE: Final = "capture"
-"""Name of the capture among the one-off costs."""
+"""Name among the one-off costs."""
 _FEW_STEPS: Final = 3
 
 
@@ -49,7 +44,7 @@ class EagerSide(StrEnum):
     CLEAN = "clean"
     """Steps timed without a profiler."""
     RECORDED = "in its own loop"
-    """Steps of the program's loop as recorded, without a profiler."""
+    """Steps of the program's loop, without a profiler."""
     TRACED = "under the profiler"
     """Steps of the trace, which the profiler slows."""
 
@@ -62,18 +57,16 @@ class Recommendation(StrEnum):
     NO = "no"
     BLOCKED = "not as it is"
     NO_STEPS = "no steps"
-    """The trace marks no steps."""
 
 
 class PredictionWarning(StrEnum):
     """Reason for low confidence in a prediction, in display order."""
 
     UNKNOWN_GPU = "unknown GPU"
-    """The trace does not name its GPU."""
     OTHER_GPU = "other GPU"
     """The trace comes from a different GPU than the calibration."""
     UNMARKED_STEPS = "unmarked steps"
-    """The trace marks no steps, so all of it counts as one."""
+    """All of the trace counts as one step."""
     FEW_STEPS = "few steps"
     """Fewer than three traced steps ran the same work."""
     UNLIKE_STEPS = "unlike steps"
@@ -88,9 +81,8 @@ class PredictionWarning(StrEnum):
     CLOCKS = "clocks"
     """CPU and GPU clocks differ by a large part of a step."""
     GRAPHED_SHARE = "graphed share"
-    """Some of the work comes from graph launches and stays as it is."""
+    """Some work comes from graph launches and stays as it is."""
     PROFILED_EAGER_STEP = "profiled eager step"
-    """The eager step was measured under the profiler."""
 
 
 class NotChecked(StrEnum):
@@ -105,7 +97,6 @@ class NotChecked(StrEnum):
     OPERATORS = "operators"
     """The trace was recorded without CPU activities."""
     MOVED_INPUTS = "moved inputs"
-    """Inputs may move between steps."""
 
 
 class Prediction(Struct, frozen=True):
@@ -115,7 +106,6 @@ class Prediction(Struct, frozen=True):
     calibration: Calibration
     step: EagerStep
     origins: ItemOrigins
-    """Launch origin of each item; None if unknown."""
     replay: ReplayTime
     """Predicted replay as one graph, by part."""
     step_ns: Estimate
@@ -123,16 +113,16 @@ class Prediction(Struct, frozen=True):
     interval_ns: Estimate
     """Graphed step back to back."""
     eager_ns: float
-    """Eager step, from the source ``eager_side``."""
+    """From the source ``eager_side``."""
     eager_side: EagerSide
     idle: IdleTime
-    """Causes of GPU idle time in traced steps close to the median length.
-
-    All traced steps count if the eager side is a loop that was timed as a whole.
+    """Causes of GPU idle time in traced steps close to the median length, or in all traced steps if
+    the loop was timed as a whole.
     """
     remaining_idle_ns: float
     """Idle time of the eager step that a graph does not remove, by its traced share; 0 with clean
-    timings."""
+    timings.
+    """
     speedup: Estimate | Missing
     """Eager step divided by the graphed step with the remaining idle time.
 
@@ -143,18 +133,15 @@ class Prediction(Struct, frozen=True):
     one_off: tuple[tuple[str, int], ...]
     """One-off costs of a graph, by name; without the capture if the trace shows no launches."""
     break_even: Estimate | Missing
-    """Break-even number of replays; missing if there is none."""
+    """Number of replays; missing if there is none."""
     recommendation: Recommendation
-    """Recommendation on a graph of the step."""
     blockers: tuple[Blocker, ...]
     not_checked: tuple[NotChecked, ...]
-    """Capture hazards that this trace cannot show."""
     modules: ModulePredictions | Missing
-    """Predictions per module, largest saving first; missing if the trace names no modules."""
+    """Largest saving first; missing if the trace names no modules."""
     warnings: tuple[PredictionWarning, ...]
-    """Reasons for low confidence."""
     gpu: str | None
-    """Name of the trace's GPU; None if unknown."""
+    """None if unknown."""
     incomplete: str | None
     """First missing part of the trace; None if complete."""
 
@@ -172,7 +159,7 @@ class Prediction(Struct, frozen=True):
 
     @property
     def covers_whole_trace(self) -> bool:
-        """True if the trace marks no steps, so that all of it counts and there is no speedup."""
+        """True if the trace marks no steps, so there is no speedup."""
         return self.step.method is StepMethod.WHOLE
 
     @property
@@ -202,10 +189,9 @@ def predict(
 ) -> Prediction | Missing:
     """Predict the typical step of an eager ``trace``, or explain why this is impossible.
 
-    The eager step time comes from ``clean`` (timings without a profiler), else from ``loop_ns``
-    (a step of the program's loop without one), else from the trace. ``gpu`` names the GPU if the
-    trace does not. ``traced_steps`` and ``integrity`` are the steps and the completeness of the
-    trace, if already computed.
+    The eager step time comes from ``clean`` (timings without a profiler), else from ``loop_ns`` (a
+    step of the program's loop without one), else from the trace. ``gpu`` names the GPU if the trace
+    does not. ``traced_steps`` and ``integrity`` are computed if None.
     """
     step = build_eager_step(trace, traced_steps, integrity)
     if isinstance(step, Missing):
@@ -323,8 +309,8 @@ def _select_eager_side(
 ) -> tuple[Estimate, EagerSide]:
     """Return the eager step and its source, never a mixture.
 
-    Clean timings have quartiles. A loop was timed as a whole and has none. It counts only if most
-    of its traced steps run the same work. A profiled step has no interval because the profiler
+    Clean timings have quartiles. A loop has none because it was timed as a whole. It counts only if
+    most of its traced steps run the same work. A profiled step has no interval because the profiler
     overhead is unknown.
     """
     if clean is not None and clean.steps:
@@ -348,7 +334,7 @@ def _compute_saving(eager: Estimate, graphed: Estimate) -> Estimate:
 
 
 def _compute_ratio(eager: Estimate, graphed: Estimate) -> Estimate:
-    """Return a ratio with its interval: the relative uncertainties, added in quadrature."""
+    """Return a ratio; relative uncertainties are added in quadrature."""
     value = eager.value / graphed.value
     bounds = (eager.low, eager.high, graphed.low, graphed.high)
     if None in bounds:

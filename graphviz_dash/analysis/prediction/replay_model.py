@@ -1,9 +1,8 @@
 """Model of the replay time of an eager step: critical path, gaps by node kinds, and launch.
 
-Kernel durations in the eager trace are close to those in a replay, although the profiler
-distorts the gaps between them. The gap between nodes depends on their kinds and on whether a
-kernel is so large that its last blocks end long after its first ones. A calibration provides the
-values for one machine.
+Kernel durations in the eager trace are close to those in a replay, but the profiler distorts the
+gaps between them. A gap depends on the node kinds and on whether a kernel is so large that its last
+blocks end long after its first ones. A calibration provides the values for one machine.
 """
 
 from __future__ import annotations
@@ -63,7 +62,6 @@ class ReplayTime(Struct, frozen=True):
     """Parts of a predicted replay, in ns."""
 
     total_ns: float
-    """Sum of all parts."""
     fixed_ns: float
     """Launch and return, once."""
     random_ns: float
@@ -73,11 +71,11 @@ class ReplayTime(Struct, frozen=True):
     slowed_ns: float
     """Slowdown of these by concurrent work."""
     heat_ns: float
-    """Additional time from the power limit."""
+    """From the power limit."""
     gaps: tuple[tuple[ReplayTerm, int, float], ...]
     """Gaps between nodes on the path: term, count and total."""
     features: Mapping[str, float]
-    """Count of each term by name, the input for fitting a calibration."""
+    """Count of each term, for fitting a calibration."""
 
     @property
     def gap_ns(self) -> float:
@@ -108,10 +106,7 @@ def compute_item_features(step: EagerStep, multiprocessors: int) -> dict[ReplayT
 
 
 def find_power_limited_items(step: EagerStep) -> Flags:
-    """Return a mask of long tensor core kernels, which drive a GPU to its power limit.
-
-    Shape (items,).
-    """
+    """Return a mask of long tensor core kernels, which reach the power limit; shape (items,)."""
     matches = np.array([bool(_HOT.search(name)) for name in step.name], dtype=np.bool_)
     kernel = np.array([kind == "kernel" for kind in step.kind], dtype=np.bool_)
     return np.asarray(matches & kernel & (step.duration >= _HOT_NS), dtype=np.bool_)
@@ -121,7 +116,7 @@ def compute_gpu_demand(step: EagerStep, multiprocessors: int, warps: float) -> F
     """Return the share of the GPU that each item needs.
 
     A kernel's share depends on its launch, with ``warps`` filling a multiprocessor. A copy to or
-    from the host needs its whole engine, other copies and sets nothing.
+    from the host needs its whole engine; other copies and sets need nothing.
     """
     launches = zip(
         step.kind,
@@ -214,7 +209,7 @@ def predict_replay(step: EagerStep, terms: Mapping[str, float], multiprocessors:
 def _simulate_schedule(
     step: EagerStep, exclusive_ns: Floats, cost: Floats, demand: Floats
 ) -> Schedule:
-    """Simulate the items, each starting ``cost`` after the end of its last predecessor."""
+    """Start each item ``cost`` after the end of its last predecessor."""
     operations = [
         Operation(duration, share, engine=engine)
         for duration, share, engine in zip(

@@ -1,9 +1,9 @@
 """Dependencies between the streams of an eager step.
 
 A trace does not record which streams an event joins. However, a program forks from the stream of
-its first work and joins into it, and waits precede the launch that depends on them, so the order
-of calls implies the dependencies. Work that was ready but started only after work on another
-stream ended, in every step, waited for it.
+its first work and joins into it, and waits precede the launch that depends on them, so the order of
+calls implies the dependencies. Ready work that, in every step, started only after work on another
+stream ended also waited for it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class StreamCalls(Struct, frozen=True):
     """Calls of a step that synchronise streams, in time order; times in ns."""
 
     waits: Ints
-    """Time of each stream wait for an event, shape (waits,)."""
+    """Times of stream waits for an event, shape (waits,)."""
     inside_operator: Flags
-    """True if the wait was inside an operator, that is, a library's wait; shape (waits,)."""
+    """True for a library's wait, shape (waits,)."""
     records: Ints
-    """Time of each event record, shape (records,)."""
+    """Times of event records, shape (records,)."""
 
 
 class LaunchedItems(Struct, frozen=True):
@@ -38,9 +38,7 @@ class LaunchedItems(Struct, frozen=True):
     submitted: Ints
     """End of the launch call."""
     begin: Ints
-    """Start of the item."""
     end: Ints
-    """End of the item."""
 
 
 def find_stream_waits(
@@ -50,8 +48,7 @@ def find_stream_waits(
 
     ``steps`` ran the same work; ``calls`` are those of the first. ``has_default`` means that lane 0
     is the default stream. ``has_collectives`` (lanes,) marks streams with collectives. These also
-    wait for other ranks, so work that did not overlap them in the trace is assumed not to do so in
-    a replay.
+    wait for other ranks, so work that did not overlap them is assumed not to do so in a replay.
     """
     first = steps[0]
     count = len(first.lane)
@@ -105,8 +102,8 @@ def _find_ended_source(
 def _order_from_timing(items: LaunchedItems) -> list[list[int]]:
     """Return for each item the last ended item of each other stream at its start.
 
-    Without waits between streams, this order is kept: a step joins its streams, so some of its
-    calls are missing from the trace.
+    Without waits between streams, this order is kept: a step joins its streams, so the trace lacks
+    some of its calls.
     """
     waits: list[list[int]] = []
     newest: dict[int, list[int]] = {}
@@ -194,11 +191,10 @@ _RECORD, _WAIT, _LAUNCH = range(3)
 class _StreamOrder:
     """Dependencies between streams, inferred from event records and waits.
 
-    A trace does not record the streams of these calls. The program's own waits are outside
-    operators and connect a main stream with its forks: one wait per fork, one per joined stream.
-    A library's waits are inside an operator: it records after its launches, and work launched
-    after the wait depends on it. ``main`` is the main stream's lane, None if the program
-    launches nothing on it.
+    The program's own waits are outside operators and connect a main stream with its forks: one wait
+    per fork, one per joined stream. A library's waits are inside an operator: it records after its
+    launches, and work launched after the wait depends on it. ``main`` is the main stream's lane,
+    None if the program launches nothing on it.
     """
 
     def __init__(self, main: int | None) -> None:
@@ -206,7 +202,7 @@ class _StreamOrder:
         self._last: tuple[int, ...] = ()
         """Last item of the main stream, if any."""
         self._joined: dict[int, int] = {}
-        """Last item of each stream joined into the main stream since."""
+        """Last item of each stream joined since."""
         self._open: dict[int, int] = {}
         """Last item of each forked stream not joined since."""
         self._tails: dict[int, int] = {}
@@ -233,7 +229,7 @@ class _StreamOrder:
             self._waits += 1
 
     def launch(self, item: int, lane: int) -> tuple[int, ...]:
-        """Register a launch and return the items of other streams that ``item`` waits for."""
+        """Return the items of other streams that ``item`` waits for."""
         sources = dict.fromkeys((*self._get_library_waits(lane), *self._get_fork_waits(item, lane)))
         self._newest = item
         self._tails[lane] = item

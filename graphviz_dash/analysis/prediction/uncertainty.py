@@ -1,9 +1,9 @@
 """Uncertainty of predictions, from error sources and errors on held-out workloads.
 
-Method: split conformal prediction. The scale of an error is a weighted sum over its sources. The
-weights come from the calibration workloads, each predicted from the others. The half width of an
-interval is the scale times a quantile of the scores (error / scale) of held-out workloads, so
-that nine of ten of them are inside.
+Method: split conformal prediction. The scale of an error is a weighted sum over its sources, with
+weights from calibration workloads that are each predicted from the others. The half width of an
+interval is the scale times a quantile of the scores (error / scale) of held-out workloads, so that
+nine of ten are inside.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ CONFIDENCE: Final = 0.9
 """Intended coverage of an interval."""
 
 MIN_SCALE: Final = 0.005
-"""Minimum relative error scale."""
 
 OTHER_GPU_FACTOR: Final = 1.5
 """Factor for intervals on a GPU other than the calibration's.

@@ -38,17 +38,14 @@ class Agreement(Struct, frozen=True):
     """Agreement of alignment and ids, for rows that look like the node named by their id."""
 
     rows: int
-    """Number of compared rows."""
     agreeing: int
-    """Number of rows that alignment matched to the node named by their id."""
     unnamed: int
-    """Number of rows whose id names no node of the same appearance, excluded from other counts."""
+    """Rows whose id names no node of the same appearance, excluded from other counts."""
     by_method: dict[str, tuple[int, int]]
-    """Rows and agreeing rows by alignment method."""
+    """Rows and agreeing rows."""
     by_confidence: dict[float, tuple[int, int]]
-    """Rows and agreeing rows by alignment confidence."""
+    """Rows and agreeing rows."""
     misses: dict[MissCause, int]
-    """Disagreeing rows by cause."""
     fork_join: bool
     """True if a root graph has parallel branches."""
 

@@ -1,10 +1,10 @@
 """Matching of replay rows to nodes of a graph with parallel branches.
 
 Rows are processed by start. A row can be any node of its signature whose predecessors have all
-started. Among several, the node that continues the row's stream is preferred, then the node
-whose successors best match the stream. Identical branches are distinguished by stream number,
-following the driver's observed order. With fewer streams than branches this is impossible, which
-lowers the confidence; each branch still gets its own rows.
+started. Among several, the node that continues the row's stream is preferred, then the node whose
+successors best match the stream. Identical branches are distinguished by stream number, following
+the driver's observed order. With fewer streams than branches this is impossible, which lowers the
+confidence.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from graphviz_dash.analysis.graph.topology import GraphTopology
 from graphviz_dash.analysis.trace.signatures import NO_NODE
 
 _LOOK_AHEAD: Final = 64
-"""Number of rows of a stream to compare with the successors of a candidate."""
+"""Rows of a stream to compare with the successors of a candidate."""
 
 _MAX_CANDIDATES: Final = 32
-"""Maximum number of candidates to compare; of more, only the first are considered."""
+"""Maximum candidates to compare; of more, only the first are considered."""
 
 _MAX_SKIPPED: Final = 4
-"""Maximum number of nodes that one row can show to be missing from the replay."""
+"""Maximum nodes that one row can show to be missing from the replay."""
 
 _STREAM_ORDER_CONFIDENCE: Final = 0.9
 """Confidence that equal-looking branches run on streams in creation order."""
 
 _SKIPPED_CONFIDENCE: Final = 0.5
-"""Confidence of a row with unseen predecessors, and of rows that may belong to a missing node."""
+"""Confidence of a row with unseen predecessors, and of rows that may be a missing node."""
 
 
 class BranchMatcher:
     """Matcher for the replays of one graph.
 
-    ``codes`` are the signatures of its nodes, ``driver`` those of the driver's kernels that may
-    replace them.
+    ``codes`` are its nodes' signatures, ``driver`` those of the driver's kernels that may replace
+    them.
     """
 
     def __init__(self, topology: GraphTopology, codes: Ints, driver: Ints) -> None:
@@ -145,7 +145,6 @@ class _Replay:
         return min(self._doubt[node], self._limit[node], twin_confidence)
 
     def _choose(self, code: int, lane: int) -> int | None:
-        """Return the node of the next row of ``lane``, or None if it belongs to no node."""
         ready = self._ready.get(code, ())
         if not ready:
             return self._resume(code, lane)
@@ -175,9 +174,8 @@ class _Replay:
     def _find_branch_by_stream(self, pool: list[int], code: int, lane: int) -> int | None:
         """Return which of several equal-looking branches the stream runs, or None if ambiguous.
 
-        The driver assigns streams by rising number to branches in creation order, the first to
-        the launch stream. Ambiguous if the number of candidate streams differs from that of
-        branches, or with a single branch.
+        The driver assigns streams by rising number to branches in creation order, the first to the
+        launch stream. Ambiguous for a single branch or another number of candidate streams.
         """
         if len(pool) < 2 or len({self._graph.twin_class[node] for node in pool}) > 1:
             return None
@@ -191,7 +189,7 @@ class _Replay:
         return waiting.index(lane) if len(waiting) == len(pool) and lane in waiting else None
 
     def _can_start_branch(self, lane: int, pool: list[int]) -> bool:
-        """Return whether the stream can start a branch: it is unused, at the end of one, or at the
+        """Return whether the stream can start a branch: it is unused, at a branch's end, or at the
         fork.
         """
         last = self._last[lane]
@@ -240,8 +238,8 @@ class _Replay:
     def _resume(self, code: int, lane: int) -> int | None:
         """Return where the graph continues if no ready node matches the row.
 
-        Either the row is additional, or nodes before its own are missing. The following rows of
-        the stream decide.
+        Either the row is additional, or nodes before its own are missing. The stream's next rows
+        decide.
         """
         best: tuple[int, int, int] | None = None
         skipped_nodes: list[int] = []
@@ -269,7 +267,7 @@ class _Replay:
         return best_node
 
     def _find_unstarted(self, code: int) -> list[int]:
-        """Return the first nodes of a signature that have not started, in creation order."""
+        """Return nodes in creation order."""
         nodes = self._graph.of_code.get(code, [])
         first = self._next_place.get(code, 0)
         while first < len(nodes) and self._begun[nodes[first]]:
@@ -278,7 +276,7 @@ class _Replay:
         return [n for n in nodes[first : first + 2 * _MAX_CANDIDATES] if not self._begun[n]]
 
     def _find_missing_predecessors(self, node: int) -> list[int] | None:
-        """Return the visible nodes missing if ``node`` starts now; None if too many."""
+        """Return None if there are too many."""
         missing: list[int] = []
         visited_nodes = {node}
         pending = [node]
@@ -303,7 +301,6 @@ class _Replay:
             before = self._graph.find_visible_predecessors(before[0])
 
     def _mark_started(self, node: int) -> None:
-        """Mark a node as started; successors become ready after all their predecessors."""
         self._begun[node] = True
         for code in {self._graph.codes[node], self._graph.driver[node]}:
             ready = self._ready.get(code, [])
@@ -319,7 +316,7 @@ class _Replay:
                 self._release(after)
 
     def _release(self, node: int) -> None:
-        """Make a node ready; a node without a row starts immediately."""
+        """A node without a row starts immediately."""
         pending = [node]
         while pending:
             released_node = pending.pop()

@@ -1,10 +1,9 @@
 """Graphs inferred from traces alone: the launches of each capture, in order.
 
-Without the driver's description, the trace of a capture still shows every launch inside it, and
-each created one node. The kernel of a launch comes from the launch itself (ROCm) or from the
-replays: a capture and the replays of its graph have the same kernels, memcpys and memsets in the
-same order. Neither shows dependencies. They are reliable only if every replay runs on one
-stream: each node then waits for the previous one.
+The trace of a capture shows every launch inside it, and each created one node. The kernel comes
+from the launch itself (ROCm) or from the replays: a capture and the replays of its graph have the
+same kernels, memcpys and memsets in the same order. Neither shows dependencies. They are reliable
+only if every replay runs on one stream: each node then waits for the previous one.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _KIND_OF: Final = {kind.value.lower(): kind for kind in _SHOWN}
 class InferredGraphs(Struct, frozen=True):
     """Inferred ``graphs`` in capture order.
 
-    ``missing`` explains in one sentence each why captures have no graph.
+    ``missing`` explains in a sentence each why captures have no graph.
     """
 
     graphs: tuple[CapturedGraph, ...]
@@ -69,7 +68,7 @@ def infer_graphs(
 ) -> InferredGraphs:
     """Infer the graph of each capture in ``capture`` with replays in ``replay``.
 
-    ``kernels`` maps rows of the capture's runtime table to known launched kernels.
+    ``kernels`` maps rows of the capture's runtime table to launched kernels.
     """
     windows = find_captured_launches(capture)
     replays = _Replays(replay)
@@ -150,9 +149,9 @@ def _match_captures(
 ) -> list[tuple[object, ...] | None]:
     """Return the appearance of each capture's replays; None if ambiguous.
 
-    Captures with the same sequence of kinds may have equal or different graphs. If all replays
-    with these kinds look the same, they are all that graph. Otherwise, a step is assumed to
-    launch the graphs in capture order, which must fit every replay.
+    Captures with the same sequence of kinds may have equal or different graphs. If their replays
+    look the same, they are all that graph. Otherwise, a step is assumed to launch the graphs in
+    capture order, which must fit every replay.
     """
     candidates: list[tuple[object, ...] | None] = [None] * len(windows)
     of_kinds: dict[tuple[NodeKind, ...], list[int]] = {}
@@ -173,8 +172,6 @@ def _match_captures(
 
 
 class _Replays:
-    """Graph launches of a trace, grouped by appearance."""
-
     def __init__(self, trace: Trace) -> None:
         launches, _ = group_launched_rows(trace)
         gpu = trace.gpu

@@ -1,9 +1,9 @@
 """Assignment of graph launches in a trace to captured graphs.
 
-Equal-looking graphs (for example, separately captured layers of a model) are distinguished by
-the id of the executable graph, if the trace has it and the driver identified it. Otherwise the
-order of launches per step from the node-id pass decides, or else the capture order, because
-steps usually launch graphs in that order. The latter is reliable only if the counts fit.
+Equal-looking graphs (for example, separately captured layers of a model) are distinguished by the
+id of the executable graph, if the trace has it and the driver identified it. Otherwise the order of
+launches per step from the node-id pass decides, or else the capture order, the usual launch order.
+The latter is reliable only if the counts fit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 _MIN_AGREEMENT: Final = 0.99
-"""Minimum fraction of rows that must look like the node named by their id."""
+"""Minimum fraction of rows that look like the node named by their id."""
 
 
 class IdMatcher:
@@ -65,9 +65,8 @@ class IdMatcher:
         """Return graph (index in ``graphs``) and node of each row of one replay, -1 if none.
 
         None if the rows have no ids or do not look like the named nodes. Zero is a valid node id
-        but also appears on eager kernels, so it counts only with an executable graph id (not
-        -1). A node that appears twice in a replay is rejected, except in the body of a
-        conditional node.
+        but also appears on eager kernels, so it counts only with an executable graph id (not -1). A
+        node that appears twice in a replay is rejected, except in the body of a conditional node.
         """
         if not np.any(ident > 0) and exec_id <= 0:
             return None
@@ -87,7 +86,7 @@ class IdMatcher:
 
 
 def _is_in_conditional(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]) -> bool:
-    """Return whether ``graph`` is in a body of a conditional node, which can run repeatedly."""
+    """A conditional node's body can run repeatedly."""
     while graph.parent is not None and graph.parent[0] in by_id:
         holder = by_id[graph.parent[0]]
         if holder.nodes[graph.parent[1]].kind is NodeKind.CONDITIONAL:
@@ -106,8 +105,8 @@ def number_executable_nodes(
 ) -> dict[int, NodeKey]:
     """Map numbers in the executable graph to (graph id, node index), for everything in ``root``.
 
-    ``root_numbers`` holds the numbers of the root's own nodes in creation order, if known. Without
-    them, the position in creation order is used, which is correct unless nodes were removed.
+    ``root_numbers`` holds the numbers of the root's nodes in creation order. If None, the position
+    in creation order is used, which is correct unless nodes were removed.
     """
     numbers = root_numbers if root_numbers is not None else tuple(range(len(root.nodes)))
     nodes_by_number: dict[int, NodeKey] = {
@@ -133,12 +132,12 @@ BY_ORDER: Final = "alignment: order"
 BY_BRANCH: Final = "alignment: branches"
 
 _FOREIGN_SIZE_WEIGHT: Final = 0.5
-"""Weight of a copy with the size of another graph's copy, so that equal sizes count more."""
+"""Weight of a copy with another graph's size, so that equal sizes count more."""
 _MAX_PAIR_GAP_NS: Final = 5_000
 """Maximum gap between the two rows of one copy."""
 
 MAX_GAP_CONFIDENCE: Final = 0.9
-"""Maximum confidence of a row in a replay with missing or additional rows."""
+"""Maximum confidence in a replay with missing or additional rows."""
 
 
 class MatchedRows(Struct, frozen=True):
@@ -152,7 +151,7 @@ class MatchedRows(Struct, frozen=True):
 class ReplayRows(Struct, frozen=True):
     """Rows of one replay by start, as parallel arrays of shape (rows,).
 
-    ``code`` identifies the signature, ``lane`` is a dense stream number, ``start`` is in ns.
+    ``code`` identifies the signature, ``lane`` the stream; ``start`` is in ns.
     """
 
     code: Ints
@@ -167,7 +166,8 @@ class GraphMatcher:
         self, graph: CapturedGraph, codes: Ints, copy_codes: frozenset[int] = frozenset()
     ) -> None:
         """Prepare ``graph``, whose nodes have ``codes``; ``copy_codes`` are those of copies in all
-        graphs, whose sizes CUPTI confuses."""
+        graphs, whose sizes CUPTI confuses.
+        """
         self._codes = codes
         self._foreign_copies = np.array(sorted(copy_codes.difference(codes.tolist())), np.int64)
         self._of_code = Counter(code for code in codes.tolist() if code != NO_NODE)
@@ -242,8 +242,8 @@ class GraphMatcher:
     def match(self, rows: ReplayRows) -> MatchedRows:
         """Match the rows of one replay to nodes.
 
-        A graph uses the same streams in each replay, with different interleaving. A replay with
-        the same rows per stream as an earlier one therefore gets the same nodes.
+        A graph uses the same streams in each replay, with different interleaving, so a replay with
+        the same rows per stream as an earlier one gets the same nodes.
         """
         by_lane = np.argsort(rows.lane, kind="stable")
         key = np.concatenate((rows.code, rows.lane)).reshape(2, -1)[:, by_lane]
@@ -318,7 +318,7 @@ class GraphIdentities(Struct, frozen=True):
     """Known identities of the graphs in addition to their appearance.
 
     ``ids`` belong to the traced process. ``order`` lists the graphs that a step launches, from
-    another process of the same program; empty if unknown.
+    another process of the program; empty if unknown.
     """
 
     ids: tuple[GraphIds, ...] = ()
@@ -342,7 +342,7 @@ class GraphChoice(NamedTuple):
     """The graph chosen for a launch.
 
     ``matcher`` is an index (-1: no match), ``share`` the confidence, 0 to 1, and ``variant_count``
-    the number of equally good ways to run that graph.
+    the number of equally good ways to run the graph.
     """
 
     matcher: int
@@ -412,7 +412,7 @@ class GraphChooser:
         return [choice or GraphChoice(-1, 0.0) for choice in chosen]
 
     def _find_candidates(self, launch: GraphLaunch) -> tuple[int, ...]:
-        """Return the matchers of the graph identified by id, or else the most similar ones."""
+        """Prefer the matchers of the graph identified by id to the most similar ones."""
         name = self._named.get(launch.exec_id)
         key = np.append(np.sort(launch.codes), hash(name)).tobytes()
         if key not in self._likest_of:
@@ -447,7 +447,7 @@ class GraphChooser:
         candidates: list[tuple[int, ...]],
         chosen: list[GraphChoice | None],
     ) -> None:
-        """Assign graphs by the launch order of the node-id pass, if the section fits it."""
+        """Assign graphs by the launch order of the node-id pass, if it fits."""
         order = self._identities.order
         fits = len(section) == len(order) and all(
             name in self._get_graph_names(candidates[number])
@@ -509,8 +509,7 @@ class GraphChooser:
     def _is_equally_often(self, candidates: Sequence[tuple[int, ...]]) -> bool:
         """Return whether a trace without marked steps shows every graph equally often.
 
-        This includes unique graphs. The trace then consists of complete steps that launch each
-        graph once.
+        The trace then consists of complete steps that launch each graph once.
         """
         times = Counter(candidates)
         graph_names = {root for best in times for root in self._get_graph_names(best)}
@@ -529,8 +528,7 @@ class GraphChooser:
 def _split_sections(launches: Sequence[GraphLaunch], length: int) -> Iterator[list[int]]:
     """Split the launches into steps.
 
-    Launches outside steps are split into portions of ``length`` if they divide evenly; otherwise
-    each run of them is one section.
+    Launches outside steps form sections of ``length`` if they divide evenly, else one section.
     """
     start = 0
     for number in range(1, len(launches) + 1):

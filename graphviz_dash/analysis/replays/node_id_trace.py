@@ -30,15 +30,15 @@ _TYPES = {
     "string": "String",
     "categorical": "Categorical",
 }
-"""Names in polars, which is imported only with the first trace to speed up the start."""
+"""Names in polars, which is imported late to speed up the start."""
 
 
 def build_node_id_trace(node_ids: NodeIdPass, with_ids: bool = True) -> Trace:
     """Build a trace from the records: GPU rows by start, with a launch call and step range for
     each.
 
-    The pass does not time launch calls, so each is placed before its first row and those of
-    later calls. ``with_ids`` False omits graph and node ids, as in traces of torch before 2.12.
+    Launch calls are not timed, so each is placed before its first row and those of later calls.
+    ``with_ids`` False omits graph and node ids, as in traces of torch before 2.12.
     """
     rows = sorted(node_ids.rows, key=lambda row: row.start_ns)
     launch = np.array([row.launch for row in rows], dtype=np.int64)

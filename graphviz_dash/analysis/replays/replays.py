@@ -2,9 +2,9 @@
 
 1. "graph node id": the trace names the node (newer torch and CUPTI). 2. "alignment: order": the
 visible nodes form a chain of dependencies, so the rows by start are those nodes in order. 3.
-"alignment: branches": rows by start are assigned to nodes with equal signatures whose
-predecessors have all started, following the stream. Equal-looking branches are
-indistinguishable, which lowers the confidence.
+"alignment: branches": rows by start are assigned to nodes with equal signatures whose predecessors
+have all started, following the stream. Equal-looking branches are indistinguishable, which lowers
+the confidence.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ METHODS: Final = (UNMATCHED, BY_ID, BY_ORDER, BY_BRANCH)
 class ReplayMatch(Struct, frozen=True, dict=True):
     """All rows of all replays, as parallel arrays of shape (rows,).
 
-    A server may keep millions of them, so the types are as narrow as possible.
+    A server may keep millions of rows, so the types are narrow.
     """
 
     graphs: tuple[str, ...]
-    """Ids of the captured graphs, including contained ones."""
+    """Ids, including contained graphs."""
     roots: tuple[str, ...]
     """Root (launched) graph of each of ``graphs``."""
     replay: Narrow
@@ -76,11 +76,11 @@ class ReplayMatch(Struct, frozen=True, dict=True):
     method: npt.NDArray[np.int8]
     """Index in METHODS."""
     confidence: Floats
-    """Confidence in graph and node, 0 to 1."""
+    """In graph and node, 0 to 1."""
     start: Ints
-    """Start relative to the first row of the replay, in ns."""
+    """Relative to the first row of the replay, in ns."""
     duration: Ints
-    """Duration in ns."""
+    """In ns."""
     stream: Ints
     source: str = TRACED_PASS
     """Pass of the trace."""
@@ -89,16 +89,16 @@ class ReplayMatch(Struct, frozen=True, dict=True):
 
     @property
     def matched_count(self) -> int:
-        """Number of rows matched to a node."""
+        """Rows matched to a node."""
         return int(np.count_nonzero(self.node >= 0))
 
     @property
     def doubt(self) -> float:
-        """Expected fraction of unmatched or wrongly matched rows, 0 to 1."""
+        """Expected fraction of unmatched or wrongly matched rows."""
         return 1 - float(self.confidence.mean()) if len(self.confidence) else 1.0
 
     def get_graph_mask(self, graph_id: str) -> npt.NDArray[np.bool_]:
-        """Return a mask of the rows in replays of the graph, shape (rows,)."""
+        """Return a mask, shape (rows,), of the rows in replays of the graph."""
         if graph_id not in self.graphs:
             return np.zeros(len(self.graph), dtype=bool)
         return np.asarray(self.graph == self.graphs.index(graph_id))
@@ -112,7 +112,7 @@ class ReplayMatch(Struct, frozen=True, dict=True):
         return len(np.unique(self.replay[np.isin(self.graph, family)]))
 
     def get_node_rows(self, graph_id: str, node: int) -> Ints:
-        """Return the indices of one node's rows in these arrays, in replay order."""
+        """Return the indices of one node's rows, in replay order."""
         order, keys = self._by_node
         if graph_id not in self.graphs:
             return np.zeros(0, dtype=np.int64)
@@ -140,7 +140,7 @@ def get_identities(run: Run) -> GraphIdentities:
 def match_node_ids(run: Run) -> ReplayMatch | None:
     """Match the replays of a run's node-id pass; None if it has none.
 
-    ``gpu_row`` refers to the trace built by
+    ``gpu_row`` refers to the trace of
     :func:`graphviz_dash.analysis.replays.node_id_trace.build_node_id_trace`.
     """
     if run.node_ids is None:
@@ -152,10 +152,9 @@ def match_node_ids(run: Run) -> ReplayMatch | None:
 
 
 def select_timed_replays(run: Run, traced: ReplayMatch | None) -> ReplayMatch | None:
-    """Return the replays for node times.
+    """Return the replays for node times, of one pass.
 
-    The traced pass (``traced``) is preferred unless the node-id pass has less doubt. Passes are
-    never mixed.
+    The traced pass (``traced``) is preferred unless the node-id pass has less doubt.
     """
     if traced is not None and traced.doubt == 0.0:
         return traced
@@ -170,11 +169,10 @@ def match_replays(
 ) -> ReplayMatch:
     """Match the GPU rows of every graph launch in ``trace`` to the nodes of ``graphs``.
 
-    With several graphs, each launch is assigned to the most similar one. Equal-looking graphs
-    are distinguished by :mod:`graphviz_dash.analysis.replays.matching`, and the confidence
-    covers both decisions. Child graphs and bodies of conditional nodes run as part of their
-    parent, but their rows name them and their own nodes. The launch itself shows which bodies
-    ran. Near-linear in the rows.
+    Each launch is assigned to the most similar graph. Equal-looking graphs are distinguished by
+    :mod:`graphviz_dash.analysis.replays.matching`, and the confidence covers both decisions. Child
+    graphs and bodies of conditional nodes run as part of their parent, but their rows name them and
+    their own nodes. The launch itself shows which bodies ran. Near-linear in the rows.
     """
     launches, called = group_launched_rows(trace)
     catalogue = _Catalogue(graphs, identities, shapes=_has_all_shapes(trace, launches))
@@ -237,7 +235,7 @@ def match_replays(
 
 
 class _Catalogue:
-    """The graphs of a run, prepared for matching: each root graph in all the ways it can run."""
+    """Each root graph of a run, in all the ways it can run."""
 
     def __init__(
         self, graphs: tuple[CapturedGraph, ...], identities: GraphIdentities, *, shapes: bool
@@ -273,8 +271,9 @@ class _Catalogue:
     def merge_copies(
         self, choice: GraphChoice, rows: Ints, replay: ReplayRows, duration: Ints
     ) -> Ints:
-        """Return ``rows`` without the second rows of copies, whose time is added to the first ones
-        in ``duration``."""
+        """Return ``rows`` without the second rows of copies, whose time is added to the first in
+        ``duration``.
+        """
         if choice.matcher < 0:
             return rows
         is_second = self.matchers[choice.matcher].find_second_rows(

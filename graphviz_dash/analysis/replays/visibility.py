@@ -1,9 +1,9 @@
 """Profiler limitations for graph nodes: missing and incomplete times.
 
-Measured with CUPTI 13.0 on driver 580: for a graph launch, it shows kernels, memcpys and
-memsets, including those in child graphs and in bodies of conditional nodes, and no other node
-kinds. For a While body, it shows only the last iteration per launch: with 1, 3 and 6 iterations,
-its first kernel started 8, 21 and 40 µs after the end of the preceding work, 6.4 µs later per
+Measured with CUPTI 13.0 on driver 580: for a graph launch, it shows kernels, memcpys and memsets,
+including those in child graphs and in bodies of conditional nodes, and no other node kinds. For a
+While body, it shows only the last iteration per launch: with 1, 3 and 6 iterations, its first
+kernel started 8, 21 and 40 µs after the end of the preceding work, 6.4 µs later per
 iteration.
 """
 
@@ -39,8 +39,8 @@ def explain_missing_times(
 ) -> str:
     """Explain why a node has no times.
 
-    ``conditionals`` lists those that contain its graph, innermost first; ``replays`` is the
-    number of launches of its graph in the trace.
+    ``conditionals`` lists those around its graph, innermost first; ``replays`` counts the launches
+    of its graph in the trace.
     """
     if node.kind not in VISIBLE_KINDS:
         return _INVISIBLE_REASONS.get(node.kind, _DEFAULT_INVISIBLE_REASON)

@@ -1,20 +1,19 @@
 """Model of a clean step from the traced pass: start and end of each item at unprofiled CPU speed.
 
 Method: the profiler slows CPU calls but barely changes GPU work. CPU times (launch and
-synchronising calls) are therefore traced times scaled by one factor: clean launch CPU time over
-the traced time to the final synchronisation.
+synchronising calls) are therefore traced times scaled by one factor: clean launch CPU time over the
+traced time to the final synchronisation.
 
-An item starts after its launch and after its predecessors (on its stream, or by graph edges),
-plus the traced delay. Between nodes of one graph launch it is the minimum delay of all steps,
-because the profiler lengthens these delays. Branches of a graph start one after another as the
-launch call reaches them, which counts as CPU time. A copy between host and device waits for the
-previous one in the same direction if it always did. A collective of several ranks transfers as
-long as on the rank with the shortest wait, and starts when the last rank has arrived. The models
-of all ranks run side by side and start a step together, like synchronised ranks.
+An item starts after its launch and after its predecessors (on its stream, or by graph edges), plus
+the traced delay. Between nodes of one graph launch it is the minimum delay of all steps, because
+the profiler lengthens these delays. Branches of a graph start one after another as the launch call
+reaches them, which counts as CPU time. A copy between host and device waits for the previous one in
+the same direction if it always did. A collective of several ranks transfers as long as on the rank
+with the shortest wait, and starts when the last rank has arrived. All ranks are modelled together
+and start a step at the same time, like synchronised ranks.
 
 The step ends when the CPU has returned and all work is done, plus the minimum return time of any
-traced step in the experiment from the final synchronisation, because the profiler writes its
-buffers there.
+traced step from the final synchronisation, because the profiler writes its buffers there.
 """
 
 from __future__ import annotations
@@ -44,13 +43,12 @@ class StepModel(Struct, frozen=True):
     """
 
     start: Ints
-    """Start of each item, relative to the step."""
+    """Relative to the step."""
     end: Ints
-    """End of each item, relative to the step."""
     busy: Ints
     """Contribution of each item to GPU busy time.
 
-    This is its duration without waits for other ranks, minus the overlap with earlier items.
+    This is its duration without waits for other ranks and overlap with earlier items.
     """
     ranks: Ints
     """Contribution of its wait for other ranks, without concurrent work."""
@@ -61,11 +59,9 @@ class StepModel(Struct, frozen=True):
     cpu_tail_ns: int
     """CPU time after the end of the last work."""
     return_ns: int
-    """Return time of the final synchronisation."""
     end_ns: int
-    """Modelled step time."""
     scale: float
-    """Scale factor for traced CPU times."""
+    """For traced CPU times."""
 
 
 def model_step(
@@ -77,9 +73,8 @@ def model_step(
 ) -> StepModel:
     """Model a clean step that returned after ``launch_cpu_ns`` (clean median).
 
-    ``depends`` holds additional dependencies of each item. ``latest_arrivals`` holds the arrival
-    time of the last rank at each collective (:func:`find_last_arrivals`); without it, collectives
-    wait as long as in the trace.
+    ``depends`` holds additional dependencies of each item. ``latest_arrivals`` comes from
+    :func:`find_last_arrivals`; without it, collectives wait as long as in the trace.
     """
     scale = _compute_scale(work, launch_cpu_ns)
     start, end, rank_wait = _run_model(_simulate_items(work, scale, depends), work, latest_arrivals)
@@ -130,7 +125,7 @@ def _compute_scale(work: TypicalStep, launch_cpu_ns: float) -> float:
 
 
 def _send_wait(model: _Model, wait: int) -> _Arrival | None:
-    """Resume a model after a wait until its next collective; None at its end."""
+    """Resume a model until its next collective; None at its end."""
     try:
         return model.send(wait)
     except StopIteration:
@@ -156,7 +151,6 @@ def _run_model(
 
 
 def _measure_working(start: Ints, end: Ints) -> Ints:
-    """Return the contribution of each item to the union of all items."""
     order = np.argsort(start, kind="stable")
     added_ns = np.zeros(len(start), dtype=np.int64)
     added_ns[order] = compute_exclusive_ns(start[order], end[order])
@@ -183,7 +177,7 @@ def _measure_waiting(start: Ints, arrived: Ints, end: Ints) -> Ints:
 def _simulate_items(work: TypicalStep, scale: float, depends: list[list[int]] | None) -> _Model:
     """Simulate start, end and wait for other ranks of each item.
 
-    At each collective, it yields number, index and start, and receives the wait.
+    At each collective, yields number, index and start, and receives the wait.
     """
     work_ns, meetings = (work.duration - work.rank_wait).tolist(), work.meeting.tolist()
     launch, traced_start = work.launch.tolist(), work.start.tolist()
@@ -239,7 +233,7 @@ def _simulate_items(work: TypicalStep, scale: float, depends: list[list[int]] | 
 def _measure_launch_delay(work: TypicalStep, item: int, waits_for: list[int]) -> tuple[int, int]:
     """Return an item's median launch time within its call, and its median delay after being ready.
 
-    Medians are separate because the last dependency differs between steps.
+    The last dependency differs between steps.
     """
     times = work.step_times
     start, launch = times.start[:, item], times.launch[:, item]
@@ -277,7 +271,7 @@ def _scale_branch_delays(
     """Return the delays of nodes.
 
     A branch without predecessors that starts during the launch call waits for that call, so its
-    delay is CPU time and is scaled.
+    delay is scaled as CPU time.
     """
     in_call = work.start < work.launch + work.call
     return [

@@ -37,15 +37,13 @@ class EagerCounterpart(Struct, frozen=True):
     """A node and its eager partners, with times of traced passes."""
 
     change: EagerChange
-    """Change from the eager work to the node."""
     eager_ns: int | None
     """Total time of the partners; None for work that eager code does not do."""
     graph_ns: int
-    """Total time of the node and other nodes with the same partners."""
+    """Total time of all nodes with the same partners."""
     names: tuple[str, ...]
     """Distinct names of the partners."""
     node_count: int
-    """Number of nodes with these partners."""
 
 
 def find_eager_changes(

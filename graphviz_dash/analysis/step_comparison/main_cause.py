@@ -19,16 +19,13 @@ class MainCause(Struct, frozen=True):
     """Largest part of a difference with the sign of the whole difference."""
 
     cause: Cause
-    """Its cause."""
     is_saving: bool
     """True if the run is faster because of it."""
     basis: Basis
-    """Source of the step times that it divides."""
     share: float | None
-    """Share of the whole difference, 0 to 1; None if other parts offset it, so that it exceeds the
-    difference."""
+    """0 to 1; None if other parts offset it, so that it exceeds the difference."""
     ns: int | None
-    """Time in ns, at most the difference; None for profiled parts, which exceed unprofiled ones."""
+    """At most the difference; None for profiled parts, which exceed unprofiled ones."""
     offset: Cause | None
     """Largest part with the opposite sign if ``share`` is None."""
 

@@ -5,14 +5,13 @@ chain is a stream; a graph chain is a path without fork or join. The order of br
 does not matter:
 
 1. *order*: a graph chain is entered if an eager item matches one of its first items. Both are
-followed while they match (key: operator path, name, launch shape). At a difference, they resume
-at the point of agreement with the fewest skipped items. 2. *context*: remaining items are paired
-if an item is unique on both sides together with its neighbours, and followed in both directions.
-3. *name and launch*, *operator*, *name*: remaining items between the partners of the previous
-and next nodes are paired by the full key, then by operator only (a different kernel does the
-work), then by name only (the operator is unknown or different). 4. *split*: a remaining item
-next to another kernel of the same operator is part of its pair: one kernel on one side, several
-on the other.
+followed while they match (key: operator path, name, launch shape). At a difference, they resume at
+the point of agreement with the fewest skipped items. 2. *context*: remaining items are paired if an
+item is unique on both sides together with its neighbours, and followed in both directions. 3. *name
+and launch*, *operator*, *name*: remaining items between the partners of the previous and next nodes
+are paired by the full key, then by operator only (a different kernel does the work), then by name
+only (the operator is unknown or different). 4. *split*: a remaining item next to another kernel of
+the same operator joins its pair: one kernel on one side, several on the other.
 
 Near-linear, because each item is compared with a bounded number of others.
 """
@@ -33,15 +32,15 @@ from graphviz_dash.analysis.unique_context import find_unique_pairs
 NOTHING: Final = -1
 
 _COMPARED_ITEMS: Final = 20
-"""Number of items of each side to align at a difference between two chains."""
+"""Items of each side to align at a difference between two chains."""
 _EQUAL, _EQUAL_OP, _UNLIKE, _LEFT_OUT = 4, 1, -2, -2
 """Scores of two aligned items, and of a skipped one."""
 _ACROSS, _UP, _LEFT = range(3)
 _ENTRY_ITEMS: Final = 8
-"""Number of first items by which a chain can be entered."""
+"""First items by which a chain can be entered."""
 _MIN_SHARE: Final = 0.5
 _MIN_SHARE_NOT_READY: Final = 0.8
-"""Minimum likeness to enter a chain whose predecessors are all entered, or only some."""
+"""Minimum likeness to enter a chain with all, or only some, predecessors entered."""
 _READY, _HALF_READY, _NOT_READY = 2, 1, 0
 _MAX_DISTANCE: Final = 256
 """Maximum distance of an item from the partners of its predecessors."""
@@ -100,8 +99,8 @@ class WorkSequence(Struct, frozen=True):
     def from_lanes(cls, key: Ints, op: Ints, name: Ints, lane: Ints) -> WorkSequence:
         """Build a side whose items follow each other on their lanes (streams).
 
-        A chain ends where a lane pauses while others get more than a few items, because later
-        items may wait for those.
+        A chain ends where a lane pauses for more than a few items of others, because later items
+        may wait for those.
         """
         order = np.argsort(lane, kind="stable")
         pause = 2 * len(np.unique(lane))
@@ -119,16 +118,16 @@ class ItemPairs(Struct, frozen=True):
     """
 
     before: Ints
-    """Item index in the first sequence."""
+    """Item in the first sequence."""
     after: Ints
-    """Item index in the second sequence."""
+    """Item in the second sequence."""
     method: Ints
     confidence: Floats
-    """Confidence of the pair, 0 to 1."""
+    """0 to 1."""
 
 
 def pair_items(before: WorkSequence, after: WorkSequence) -> ItemPairs:
-    """Pair the items of two sides; the module docstring describes the method."""
+    """Pair the items of two sides."""
     if len(before.key) == len(after.key) and np.array_equal(before.key, after.key):
         linear = len(after.edges) >= len(after.key) - 1 and _is_line(after)
         if linear and _is_line(before):
@@ -246,7 +245,6 @@ class _Pairing:
                     self._split_chain(stopped)
 
     def _split_chain(self, stopped: int) -> None:
-        """Make the remaining part of a chain enterable as a separate chain."""
         chain = _walk_chain(stopped, self._chains[1].next)
         for node in chain:
             self._head[node] = stopped
@@ -267,8 +265,7 @@ class _Pairing:
     def _find_entry(self, eager: int, heads: list[int]) -> tuple[int, int, float] | None:
         """Return where an eager chain and a graph chain agree from ``eager`` on, with a confidence.
 
-        A chain can be entered once all its predecessors, or at least one of them, have been
-        entered.
+        A chain can be entered once at least one of its predecessors has been entered.
         """
         # In a long row of equal chains, the first ones are as good as any.
         ready = [(level, head) for head in heads if (level := self._get_readiness(head))][:32]
@@ -284,7 +281,7 @@ class _Pairing:
         return *positions, _CONFIDENCE[PairMethod.ORDER] if tied == 1 else 1 / tied
 
     def _find_chains(self) -> None:
-        """Find head and tail of each graph chain, and open those without dependencies."""
+        """Find head and tail of each chain, and open chains without dependencies."""
         for head in np.flatnonzero(self._chains[1].previous_array == NOTHING).tolist():
             chain = _walk_chain(head, self._chains[1].next)
             for node in chain:
@@ -314,7 +311,6 @@ class _Pairing:
         )
 
     def _get_unpaired_run(self, side: int, item: int) -> list[int]:
-        """Return the next items of a chain, up to the first paired one."""
         free_items: list[int] = []
         partners, onward_rows = self._partner[side], self._onward[side]
         while partners[item] == NOTHING and len(free_items) < _COMPARED_ITEMS:
@@ -323,9 +319,7 @@ class _Pairing:
         return free_items
 
     def _follow_chains(self, eager: int, graph: int, method: PairMethod, confidence: float) -> int:
-        """Pair two chains from (eager, graph) on while they agree; return the first unpaired graph
-        item.
-        """
+        """Pair two chains while they agree; return the first unpaired graph item."""
         next_eager, next_graph = self._onward
         eager_partner, graph_partner = self._partner
         eager_keys, graph_keys = self._keys
@@ -342,7 +336,6 @@ class _Pairing:
         return graph if graph_partner[graph] == NOTHING else NOTHING
 
     def _find_resume_point(self, eager: int, graph: int) -> tuple[int, int] | None:
-        """Return where two chains that differ at (eager, graph) agree again."""
         (next_eager, next_graph), (eager_keys, graph_keys) = self._onward, self._keys
         eager_after, graph_after = next_eager[eager], next_graph[graph]
         if NOTHING not in (eager_after, graph_after):
@@ -415,7 +408,6 @@ class _Pairing:
         return high
 
     def _pair_by_split(self) -> None:
-        """Add remaining items to the pair of an adjacent kernel of the same operator."""
         for side, opposite in ((0, 1), (1, 0)):
             chain, ops = self._chains[side], self._ops[side]
             unpaired_rows = [
@@ -446,16 +438,13 @@ class _Pairing:
 
 
 class _LocalAlignment(Struct, frozen=True):
-    """Best alignment of two short sequences."""
-
     score: float
-    """Alignment score; see _EQUAL."""
     share: float
     """Fraction of the shorter sequence with an equal partner, 0 to 1."""
     eager: int
     """First eager item with an equal partner, NOTHING if none."""
     graph: int
-    """Its partner, NOTHING if none."""
+    """Its partner."""
 
 
 def _align_locally(
@@ -511,7 +500,6 @@ def _align_locally(
 
 
 def _trace_back(directions: list[list[int]], end: tuple[int, int]) -> list[tuple[int, int]]:
-    """Return the aligned positions on the best path to ``end``, backwards."""
     x, y = end
     aligned_pairs = []
     while x and y:
@@ -527,7 +515,6 @@ def _trace_back(directions: list[list[int]], end: tuple[int, int]) -> list[tuple
 
 
 def _walk_chain(item: int, successors: list[int], max_count: int | None = None) -> list[int]:
-    """Return the items of a chain from ``item`` on, at most ``max_count``."""
     items: list[int] = []
     while item != NOTHING and (max_count is None or len(items) < max_count):
         items.append(item)

@@ -1,10 +1,9 @@
 """Time of a clean step by GPU work category, with idle time.
 
 The clean pass provides the total, which is divided according to the traced pass. This is an
-estimate because a profiler can slow kernels. If the traced work is longer than the clean step,
-the excess is reported instead of idle time. Without clean timings, the traced step is the total
-and is labelled as such. A collective's wait for other ranks is not work; the caller of
-:func:`compute_time_by_category` provides it.
+estimate because a profiler can slow kernels. If the traced work is longer than the clean step, the
+excess is reported instead of idle time. Without clean timings, the traced step is the total and is
+labelled as such. A collective's wait for other ranks is not work.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 _COMMUNICATION: Final = list(Category).index(Category.COMMUNICATION)
 WAITING_FOR_RANKS: Final = "waiting for ranks"
-"""Label for time in which collectives only wait."""
 
 
 class CategoryTime(Struct, frozen=True):
@@ -49,18 +47,17 @@ class TimeByCategory(Struct, frozen=True):
     idle_ns: float | None
     """Remaining time of the step; None if ``excess_ns`` is set, or if loops run unseen work."""
     excess_ns: float | None
-    """Excess of the traced work over the step; None if there is none."""
+    """Excess of the traced work over the step."""
     waiting_ns: float = 0.0
-    """Time in which collectives only wait for other ranks; 0 for a single process."""
+    """0 for a single process."""
     profiled: bool = False
-    """True if the step was profiled, because no clean timings exist."""
+    """True if no clean timings exist."""
 
     @property
     def scaled_parts(self) -> tuple[CategoryTime, ...]:
         """Parts scaled to the clean step.
 
-        If the traced work is longer, all parts shrink proportionally, so that bars match the
-        step times.
+        If the traced work is longer, all parts shrink proportionally so that bars match step times.
         """
         if self.excess_ns is None:
             return self.parts
@@ -77,7 +74,7 @@ class RankWaitTime(Struct, frozen=True):
     """Waits of a run for other ranks."""
 
     wait_ns: Ints
-    """Wait of each row in the trace's GPU table, in ns, shape (rows,)."""
+    """Wait of each row of the GPU table, shape (rows,)."""
     step_ns: float
     """Time in the step in which collectives only wait."""
 
@@ -93,9 +90,9 @@ def compute_time_by_category(
 ) -> TimeByCategory:
     """Divide a step of ``step_ns`` according to the GPU work of ``traced_steps`` (at least one).
 
-    The median busy time is divided in the proportions of all traced steps together. ``waiting``
-    is None for a single process; ``profiled`` marks ``step_ns`` as a profiled step. With
-    ``has_loops``, graphs have While nodes, of which the trace shows one iteration.
+    The median busy time is divided in the proportions of all traced steps. ``waiting`` is None for
+    a single process. With ``has_loops``, graphs have While nodes, of which the trace shows one
+    iteration.
     """
     wait_ns = None if waiting is None else waiting.wait_ns
     busy_by_category = _compute_busy_by_category(trace, traced_steps, wait_ns)
@@ -124,7 +121,7 @@ def compute_time_by_category(
 def compute_traced_wait_ns(trace: Trace, traced_steps: tuple[Step, ...], wait_ns: Ints) -> float:
     """Return the median time per step in which collectives only waited for other ranks.
 
-    ``wait_ns`` is defined as in :class:`RankWaitTime`.
+    ``wait_ns`` is that of :class:`RankWaitTime`.
     """
     working = _compute_busy_by_category(trace, traced_steps, wait_ns).sum(axis=1)
     return float(np.median([step.busy_ns for step in traced_steps] - working))
@@ -133,7 +130,7 @@ def compute_traced_wait_ns(trace: Trace, traced_steps: tuple[Step, ...], wait_ns
 def _compute_busy_by_category(
     trace: Trace, traced_steps: tuple[Step, ...], waited: Ints | None
 ) -> Ints:
-    """Return the GPU busy time of each step by category, shape (steps, categories), in ns."""
+    """Return shape (steps, categories), in ns."""
     start = get_column(trace.gpu, "ts")
     end = start + np.maximum(get_column(trace.gpu, "dur"), 0)
     if waited is not None:

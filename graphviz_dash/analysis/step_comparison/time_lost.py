@@ -1,12 +1,10 @@
 """Time that one run loses against another within a step, by piece of work.
 
-Method: both steps start at 0. At the time when the first run has finished a set of shared work,
-the other run had finished the same work at some time of its own step. The difference is the lag
-of the first run at that point. Between two such points, each run's time is busy or idle, so the
-additional lag is the excess idle time plus the excess busy time of the first run; both may be
-negative. The parts add up exactly to the difference of the step lengths.
-analysis/step/work_pairs.py provides the shared work; work without a partner counts as busy time
-of its run.
+Method: both steps start at 0. When the first run has finished a set of shared work, its lag is the
+difference to the time at which the other run had finished it. Between two such points, each run's
+time is busy or idle, so the additional lag is the excess idle time plus the excess busy time of the
+first run; both may be negative. The parts add up exactly to the difference of the step lengths.
+work_pairs.py provides the shared work; other work counts as busy time of its run.
 
 With several ranks, time in which collectives only wait for other ranks is a third part: waiting.
 
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 class TracedStep(Struct, frozen=True):
     """One step of a run's trace.
 
-    ``rows`` are its rows of the GPU table in the order of the items of the run's typical step.
+    ``rows`` are its GPU table rows in the order of the items of the typical step.
     """
 
     trace: Trace
@@ -50,26 +48,25 @@ class TimeLost(Struct, frozen=True):
     """Time that the first run loses to the other over its step, in ns since each step's start."""
 
     times: Ints
-    """End times of shared work in the first run, ascending from 0 to the end of its step, shape
-    (n,).
-    """
+    """End times of shared work in the first run, ascending from 0 to its step's end, shape (n,)."""
     other_times: Ints
     """Time when the other run had finished all shared work that ends by then, shape (n,)."""
     idle: Ints
     """Cumulative idle loss, shape (n,); ``idle + busy + waiting == times - other_times``."""
     busy: Ints
-    """Cumulative busy loss, shape (n,)."""
     waiting: Ints
-    """Cumulative loss from waiting for other ranks, shape (n,)."""
+    """Cumulative loss from waiting for other ranks."""
     curve: Floats
     """Times with cumulative idle, busy and waiting loss, linear in between, shape (4, m)."""
     methods: Mapping[str, int]
-    """Number of paired pieces of work by matching method."""
+    """Paired pieces of work by matching method."""
     unpaired_counts: tuple[int, int]
-    """Number of unpaired pieces of work in the first and in the other run."""
+    """Unpaired pieces of work in the first and in the other run."""
     work_ns: int
-    """Difference of the summed durations of work, without waits for other ranks. The rest of the
-    busy loss is overlap that the first run lacks."""
+    """Difference of the summed durations of work, without waits for other ranks.
+
+    The rest of the busy loss is overlap that the first run lacks.
+    """
 
     def interpolate_losses(self, instants: Ints) -> tuple[Ints, Ints, Ints]:
         """Return cumulative idle, busy and waiting loss at ``instants``, in whole ns."""

@@ -1,9 +1,9 @@
 """Work of a typical traced step of a run: items, launch times, durations and origins.
 
-Times are medians over the steps with the same work in the same launch order. Steps that differ
-(a first one that allocates, another branch of the model) are counted and excluded. Steps that
-replay different graphs with the same nodes count as equal: torch.compile records one graph for
-each place in its tree.
+Times are medians over the steps with the same work in the same launch order. Steps that differ (a
+first one that allocates, another branch of the model) are counted and excluded. Steps that replay
+different graphs with the same nodes are equal: torch.compile records one graph for each place in
+its tree.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 NO_GROUP: Final = -1
 
 BY_TRACE: Final = "traced pass"
-"""Method that finds the operator of eager work: the operators around its launch in the trace."""
+"""Method that uses the operators around a launch in the trace."""
 
 _SHAPE_COLUMNS: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")
 _KINDS: Final = {NodeKind.KERNEL: "kernel", NodeKind.MEMCPY: "memcpy", NodeKind.MEMSET: "memset"}
@@ -52,15 +52,14 @@ class WorkItem(Struct, frozen=True):
     name: str
     """Name of the kernel, or the profiler's name of the copy or set."""
     shape: tuple[int, ...]
-    """Grid, block and shared memory of a kernel, -1 if not recorded; empty for others."""
+    """Grid, block and shared memory of a kernel, -1 if not recorded."""
     size: int | None
-    """Bytes of a copy or set; None for kernels or if not recorded."""
+    """Bytes of a copy or set, if recorded."""
     origin: NodeOrigin
-    """Operator, module and source line of origin."""
     graph: str | None
-    """Id of the graph with this node; None for eager work."""
+    """None for eager work."""
     node: int | None
-    """Node index in that graph; None for eager work."""
+    """Index in that graph; None for eager work."""
 
 
 class PerStepTimes(Struct, frozen=True):
@@ -73,27 +72,23 @@ class PerStepTimes(Struct, frozen=True):
     start: Ints
     """Start on the GPU, relative to the step."""
     duration: Ints
-    """Duration on the GPU."""
 
 
 class TypicalStep(Struct, frozen=True):
     """Items of a typical step in launch order (nodes of one graph launch in capture order).
 
-    Parallel arrays of shape (items,); times are medians over the matching steps, in ns.
+    Parallel arrays of shape (items,); times are medians over the matching steps, in ns, defined as
+    in :class:`PerStepTimes`.
     """
 
     run: str
     items: tuple[WorkItem, ...]
     launch: Ints
-    """Start of the launch call, relative to the step."""
     call: Ints
-    """Duration of the launch call."""
     start: Ints
-    """Start on the GPU, relative to the step."""
     duration: Ints
-    """Duration on the GPU."""
     rank_wait: Ints
-    """Part of the duration in which a collective waited for other ranks."""
+    """Wait for other ranks, as a part of the duration."""
     meeting: Ints
     """Number of the collective, the same on all ranks; NO_MEETING for other work."""
     lane: Ints
@@ -105,12 +100,11 @@ class TypicalStep(Struct, frozen=True):
     delay: Ints
     """Minimum delay over the steps from the last predecessor in the same graph launch to the start.
 
-    Without a predecessor, it counts from the launch's first node; 0 for items outside graphs.
+    Without one, it counts from the launch's first node; 0 for items outside graphs.
     """
     step_times: PerStepTimes
-    """Times per step behind these medians; as large as the trace, and empty if dropped."""
+    """As large as the trace; empty if dropped."""
     step_ns: int
-    """Time from the start to the end of the step."""
     cpu_ns: int
     """Time from the start of the step to its final synchronisation."""
     waits: Ints
@@ -118,15 +112,14 @@ class TypicalStep(Struct, frozen=True):
     return_ns: int
     """Minimum return time over the steps.
 
-    It counts from the end of the last work, or from the call of the final synchronisation if
-    later.
+    It counts from the end of the last work or, if later, the call of the final synchronisation.
     """
     matching_steps: int
-    """Number of traced steps with this work."""
+    """Traced steps with this work."""
     traced_steps: int
-    """Number of steps in the trace."""
+    """All steps in the trace."""
     rows: Mapping[int, Ints]
-    """Rows of the items in the trace's GPU table, shape (items,), by number of a matching step."""
+    """Rows of the items in the GPU table, shape (items,), by number of a matching step."""
 
     @property
     def without_step_times(self) -> TypicalStep:
@@ -145,8 +138,8 @@ def build_typical_step(
 ) -> TypicalStep | Missing:
     """Build a typical step of ``run``, or explain why this is impossible.
 
-    ``waits`` are the waits of its collectives for other ranks. ``replays`` and ``traced_steps``
-    are its matched replays and traced steps, if already computed.
+    ``waits`` are the waits of its collectives for other ranks. ``replays`` and ``traced_steps`` are
+    computed if None.
     """
     trace = run.replay_trace
     if trace is None:
@@ -310,7 +303,6 @@ def _build_typical_step(
 
 
 def _measure_delays(read: _StepWork, edges: Ints) -> Ints:
-    """Return each item's delay after its predecessors in the same graph launch, in one step."""
     if not (read.group != NO_GROUP).any():
         return np.zeros_like(read.start)
     inside = edges[
@@ -382,7 +374,7 @@ def _describe_as_node(
 ) -> tuple[str, str | None, int]:
     """Return kind, name and bytes of a row according to its node.
 
-    The driver runs small memcpys and memsets as kernels.
+    Small memcpys and memsets run as kernels of the driver.
     """
     graph_node = graph.nodes[node]
     node_kind = _KINDS.get(graph_node.kind, kind)
@@ -429,7 +421,7 @@ def _find_edges(read: _StepWork, lane: Ints, nodes: _Nodes) -> Ints:
 def _find_inner_edges(
     read: _StepWork, nodes: _Nodes, begin: int, end: int
 ) -> list[tuple[int, int]]:
-    """Return the graph edges between the items of one launch, across invisible nodes."""
+    """Return the edges between the items of one launch, across invisible nodes."""
     edges: list[tuple[int, int]] = []
     rows = read.rows[begin:end]
     for graph_index in np.unique(nodes.graph[rows]).tolist():

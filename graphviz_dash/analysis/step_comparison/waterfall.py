@@ -1,10 +1,9 @@
 """Breakdown of the step time difference between the baseline and a run.
 
-The totals are the two clean medians; the traced passes only divide them (see
-clean_step_model.py). Recorded programs have no clean pass, so their totals are the traced steps.
-The breakdown reports this, and it is never mixed with steps of the program's loop. The part of a
-step that the model does not explain is the remainder; it is never distributed. Parts are
-integers in ns and add up to the difference exactly.
+The totals are the two clean medians; the traced passes only divide them (see clean_step_model.py).
+Recorded programs have no clean pass, so their totals are the traced steps, which are never mixed
+with steps of the program's loop. The part of a step that the model does not explain is the
+remainder; it is never distributed. Parts are integers in ns and add up to the difference exactly.
 
 The run compiled without graphs is the intermediate point.
 """
@@ -64,7 +63,7 @@ class CauseTimes(Struct, frozen=True):
     """A time or a difference of times, by cause, in ns."""
 
     gaps: int = 0
-    """GPU idle time due to late launches."""
+    """Idle time due to late launches."""
     kernels: int = 0
     """Kernel durations, without waits for other ranks."""
     copies: int = 0
@@ -72,7 +71,7 @@ class CauseTimes(Struct, frozen=True):
     overlap: int = 0
     """Minus the time that concurrent work makes these durations count more than once."""
     synchronisation: int = 0
-    """Idle time in synchronising calls, and the return from the last one."""
+    """Idle time in synchronising calls, and the return from the last."""
     ranks: int = 0
     """Time in which collectives only wait for other ranks."""
     remainder: int = 0
@@ -90,7 +89,7 @@ class CauseTimes(Struct, frozen=True):
         return CauseTimes(*map(operator.sub, self._get_parts(), other._get_parts()))
 
     def list_items(self) -> tuple[tuple[Cause, int], ...]:
-        """Return each cause with its part, in order."""
+        """Return the parts by cause, in order."""
         return tuple(zip(Cause, self._get_parts(), strict=True))
 
     def _get_parts(self) -> tuple[int, ...]:
@@ -106,13 +105,12 @@ class StepShare(Struct, frozen=True):
     """Times of the step that belong to one module or operator, in both runs."""
 
     label: str
-    """Module or operator, or STEP_LEVEL."""
     before: CauseTimes
-    """Times in the baseline's step."""
+    """In the baseline's step."""
     after: CauseTimes
-    """Times in the run's step."""
+    """In the run's step."""
     items: tuple[int, int]
-    """Number of pieces of work in the baseline's step and in the run's."""
+    """Pieces of work in both steps, baseline first."""
 
     @property
     def saved(self) -> CauseTimes:
@@ -127,21 +125,17 @@ class Waterfall(Struct, frozen=True):
     baseline: str
     basis: Basis
     before_ns: int
-    """Median step time of the baseline, rounded to whole ns."""
+    """Median step time, rounded to whole ns."""
     after_ns: int
-    """Median step time of the run, rounded to whole ns."""
     before: CauseTimes
-    """Parts of the baseline's step time."""
     after: CauseTimes
-    """Parts of the run's step time."""
     modules: tuple[StepShare, ...]
-    """Both complete steps by module, largest saving first."""
+    """Both complete steps, largest saving first."""
     operators: tuple[StepShare, ...]
-    """Both complete steps by operator, largest saving first."""
+    """Both complete steps, largest saving first."""
     pairs: WorkPairs
-    """Corresponding work of the baseline and the run."""
     scales: tuple[float, float]
-    """Scale factors for traced CPU times, of the baseline and the run."""
+    """Factors for traced CPU times, of the baseline and the run."""
 
     @property
     def saved(self) -> CauseTimes:
@@ -150,7 +144,7 @@ class Waterfall(Struct, frozen=True):
 
     @property
     def saved_by_cause(self) -> tuple[tuple[Cause, int], ...]:
-        """Time saved by cause, in order; overlap and rank waits only if present."""
+        """Savings in order; overlap and rank waits only if present."""
         occurs = {Cause.RANKS: self.waits_for_ranks, Cause.OVERLAP: self.has_overlap}
         return tuple(item for item in self.saved.list_items() if occurs.get(item[0], True))
 
@@ -166,7 +160,7 @@ class Waterfall(Struct, frozen=True):
 
     @property
     def remainder_share(self) -> float:
-        """Absolute remainder divided by the baseline's step, at least 0."""
+        """Absolute remainder divided by the baseline's step."""
         return abs(self.saved.remainder) / self.before_ns if self.before_ns else 0.0
 
 
@@ -175,7 +169,7 @@ def find_collective_arrivals(
 ) -> dict[int, int] | None:
     """Return when the last rank of one mode arrives at each collective in a clean step.
 
-    None if a rank has no clean pass or typical step, or if there is only one.
+    None if a rank has no clean pass or typical step, or for one rank.
     """
     ranks = [
         (work, _compute_launch_cpu_ns(run))
@@ -195,10 +189,9 @@ def build_waterfall(
 ) -> Waterfall | Missing:
     """Build the breakdown of ``run`` against ``baseline``, or explain why there is none.
 
-    ``work`` and ``base`` are their typical steps, or the reasons for missing ones. ``return_ns`` is
-    the minimum return time from the final synchronisation of any traced step in the experiment.
-    ``latest_arrivals`` holds the :func:`find_collective_arrivals` of the baseline's and the run's
-    ranks.
+    ``work`` and ``base`` are their typical steps. ``return_ns`` is the minimum return time from the
+    final synchronisation of any traced step in the experiment. ``latest_arrivals`` holds the
+    :func:`find_collective_arrivals` of the baseline's and the run's ranks.
     """
     basis = Basis.TRACED if run.recording and baseline.recording else Basis.CLEAN
     for side in (run, baseline):
@@ -248,7 +241,7 @@ def _compute_launch_cpu_ns(run: Run) -> float:
 def _find_dependencies(pairs: WorkPairs) -> list[list[int]]:
     """Return the dependencies of the baseline's work on other streams, from its graph partners.
 
-    Eager streams wait for events that a trace does not show.
+    A trace does not show the events that eager streams wait for.
     """
     partner = {row.after[0]: row.before[0] for row in pairs.rows if row.before and row.after}
     earlier_items: list[list[int]] = [[] for _ in pairs.before.items]
@@ -349,11 +342,10 @@ class CompileSavings(Struct, frozen=True):
     """Savings of a compiled run with graphs in two parts, which add up by cause."""
 
     run_without_graphs: str
-    """Name of the run compiled without graphs."""
     compilation: CauseTimes
-    """Saving of that run over the baseline, in ns."""
+    """Over the baseline, in ns."""
     graphs: CauseTimes
-    """Additional saving of the run with graphs, in ns."""
+    """Over that run, in ns."""
 
 
 def find_run_without_graphs(run: Run, experiment: Experiment) -> Run | Missing:
@@ -372,9 +364,9 @@ def find_run_without_graphs(run: Run, experiment: Experiment) -> Run | Missing:
 def split_compile_savings(
     waterfall: Waterfall | Missing, compile_waterfall: Waterfall | Missing
 ) -> CompileSavings | Missing:
-    """Split the savings of ``equation`` into compilation and graphs.
+    """Split the savings of ``waterfall`` into compilation and graphs.
 
-    ``of_compiling`` compares the run without graphs with the same baseline.
+    ``compile_waterfall`` compares the run without graphs with the same baseline.
     """
     if isinstance(waterfall, Missing):
         return waterfall

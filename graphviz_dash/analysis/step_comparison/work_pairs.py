@@ -1,7 +1,6 @@
 """Pairing of the work in two runs' steps: same, replaced, added and removed.
 
-Every piece of work of either step is in exactly one row, so sums over rows are sums over the
-steps.
+Every piece of work is in exactly one row, so sums over rows are sums over the steps.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class PairKind(StrEnum):
 
 
 FUSED: Final = "fused operators"
-"""Method for eager kernels whose operators appear in the name of a generated kernel."""
+"""Method for eager kernels whose operators a generated kernel's name lists."""
 
 NO_METHOD: Final = "none"
 """Method of a row with only one side."""
@@ -61,18 +60,17 @@ class PairRow(Struct, frozen=True):
     """Corresponding pieces of work in both steps."""
 
     kind: PairKind
-    """Relation between the two sides."""
     before: tuple[int, ...]
     """Item indices in the baseline's step, ascending; may be empty.
 
-    More than one if an operator runs a different number of kernels.
+    Several if an operator runs a different number of kernels.
     """
     after: tuple[int, ...]
-    """Item indices in the run's step, ascending; may be empty."""
+    """The same in the run's step."""
     method: str
-    """Matching method; NO_METHOD for work without a partner."""
+    """NO_METHOD for work without a partner."""
     confidence: float
-    """Confidence of the pair, 0 to 1."""
+    """0 to 1."""
     launch_differs: bool = False
     """True if the kernel has a different grid, block or shared memory, or the copy another size."""
 
@@ -94,7 +92,7 @@ class WorkPairs(Struct, frozen=True, dict=True):
 
     @cached_property
     def methods(self) -> dict[str, int]:
-        """Number of rows by matching method."""
+        """Rows by matching method."""
         return dict(Counter(row.method for row in self.rows).most_common())
 
     @cached_property
@@ -297,6 +295,6 @@ def _find_fused_pairs(
 
 
 def _get_fused_operators(name: str) -> str:
-    """Return the operators in a generated kernel's name, joined and enclosed by underscores."""
+    """Join and enclose the operators by underscores."""
     name_match = _GENERATED.match(name)
     return f"_{name_match[1]}_" if name_match else ""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def find_captured(runtime: pl.DataFrame, instants: Ints) -> Flags:
-    """Find the ``instants`` within a capture; a capture without an end lasts to the last call."""
+    """Find the ``instants`` within a capture; one without an end lasts to the last call."""
     codes, names = encode(runtime["name"])
     mask = np.zeros(len(instants), dtype=np.bool_)
     bounds = [np.array([word in name for name in names], dtype=np.bool_) for word in _BOUNDS]

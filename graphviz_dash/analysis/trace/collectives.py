@@ -1,8 +1,8 @@
 """Communication between ranks in a trace: kernels, kinds and exposed time.
 
-A collective's kernel is identified by name. In NCCL's names, only the operation is reliable:
-kernels are compiled for few algorithms, protocols and reductions, and the others run in the
-nearest one (nccl/src/device/generate.py, ``best_kernel``), so RING and LL in a name mean little.
+Collectives are identified by kernel name. In NCCL's names, only the operation is reliable: kernels
+are compiled for few algorithms, protocols and reductions, and the others run in the nearest one
+(nccl/src/device/generate.py, ``best_kernel``), so RING and LL in a name mean little.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ SYNCHRONISING_COLLECTIVES: Final = (
     Collective.ALL_GATHER,
     Collective.REDUCE_SCATTER,
 )
-"""Collectives that no rank can finish before the last has started, so that they end together."""
+"""Collectives that no rank can finish before the last has started, so they end together."""
 
 
 @lru_cache(maxsize=65536)
@@ -74,9 +74,8 @@ _TYPE: Final = re.compile(r"_(?:bf|f|i|u)(8|16|32|64)(?:e\dm\d)?(?:_|\(|$)")
 def compute_message_bytes(name: str, input_dims: str | None) -> int | None:
     """Return the number of bytes that a rank sends to a collective; None if unknown.
 
-    It multiplies the elements of the operator's first argument (shapes as JSON text from the
-    profiler) by the size of the type in the kernel's name. NCCL names the type of reductions
-    only.
+    Multiplies the elements of the operator's first argument (shapes as JSON text from the profiler)
+    by the size of the type in the kernel's name. NCCL names the type of reductions only.
     """
     element_type = _TYPE.search(name)
     if element_type is None or input_dims is None:
@@ -103,9 +102,9 @@ class StepCommunication(Struct, frozen=True):
     total_ns: int
     """Union of their intervals within the step's span."""
     exposed_ns: int
-    """Part of ``total_ns`` without other work on the rank's GPU."""
+    """Part without other work on the rank's GPU."""
     compute_ns: int
-    """Union of all other GPU work within the step's span."""
+    """Other GPU work in the same span."""
 
 
 def measure_communication(

@@ -33,9 +33,9 @@ def compute_self_cpu_ns(trace: Trace, traced_steps: Sequence[Step]) -> Ints:
     """Return the "Self CPU time total" of each step's events, shape (steps,).
 
     torch.profiler sums the self time of each operator, range and runtime call. Per thread this
-    equals the union of their intervals, which is computed here. The range that marks the step is
-    excluded (it covers the whole step, including Python time); the final synchronisation is
-    included. Events belong to the step in which they start.
+    equals the union of their intervals. The range that marks the step is excluded (it includes
+    Python time); the final synchronisation is included. Events belong to the step in which they
+    start.
     """
     annotations = trace.annotations
     is_step = annotations["name"].str.starts_with(STEP).fill_null(False)
@@ -72,7 +72,7 @@ def _split_blocks(bounds: Ints) -> list[Ints]:
 
 
 def _measure_unions(tables: Sequence[_Rows], bounds: Ints, threads: Ints) -> Ints:
-    """Return the union length of each step's intervals, summed over threads."""
+    """Sum the union lengths of each step over threads."""
     starts, ends, groups = [], [], []
     spans = np.arange(bounds.shape[1] - 1)  # odd spans are between two steps
     for rows, edges in zip(tables, bounds, strict=True):

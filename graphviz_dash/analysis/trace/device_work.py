@@ -19,11 +19,10 @@ class DeviceWork(Struct, frozen=True):
     """Work of one GPU; medians of the steps."""
 
     device: int
-    """Number of the GPU."""
     kernels: float
-    """Number of kernels per step."""
+    """Per step."""
     busy_share: float
-    """Fraction of the step during which the GPU is busy, 0 to 1."""
+    """Fraction of the step with a busy GPU, 0 to 1."""
 
 
 def measure_devices(trace: Trace, traced_steps: Sequence[Step]) -> tuple[DeviceWork, ...]:

@@ -1,7 +1,6 @@
 """Presence of GPU records in a trace.
 
-Without any, the GPU state is unknown: it was neither idle nor busy, and work counts are not
-zero.
+Without any, the GPU was neither idle nor busy, and work counts are not zero but unknown.
 """
 
 from __future__ import annotations

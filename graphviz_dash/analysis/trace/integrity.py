@@ -2,7 +2,7 @@
 
 Profilers lose records, tools merge traces of several ranks, and files are cut. Counts of the
 remaining rows are still exact, but conclusions from them are not. Every conclusion therefore asks
-:class:`TraceIntegrity`, which is computed once per trace.
+:class:`TraceIntegrity`.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 _Launch: TypeAlias = tuple[int, bytes]
 """Row of a launch, and the sorted name codes of its work."""
 _MIN_LAUNCHES: Final = 3
-"""Minimum number of launches of a graph, most of which run the same work."""
+"""Minimum launches of a graph, most of which run the same work."""
 _MIN_SHARE: Final = 0.5
-"""Minimum share of the work of a complete replay; with less, it may be another graph."""
+"""Minimum share of a replay's work; with less, it may be another graph."""
 
 
 def find_partial_replays(trace: Trace, links: Links, steps: Sequence[Step]) -> Ints:
     """Find the runtime rows of launches that lack work of most other launches of their graph.
 
-    Launches are of the same graph if they have its id, or else the same place among the launches
-    of their steps. A server may replay another graph there, so in the second case the work must
-    be unique. Bodies of conditional nodes are not linked to launches and do not matter.
+    Launches are of the same graph if they have its id, or else the same place in their steps. A
+    server may replay another graph there, so in the second case the work must be unique. Bodies of
+    conditional nodes are not linked to launches and do not matter.
     """
     codes, names = encode(trace.runtime["name"])
     is_graph = [get_call_class(name) is CallClass.GRAPH_LAUNCH for name in names]
@@ -75,7 +75,6 @@ def find_partial_replays(trace: Trace, links: Links, steps: Sequence[Step]) -> I
 def _group_by_place(
     rows: Ints, starts: Ints, by_row: dict[int, bytes], steps: Sequence[Step]
 ) -> Iterator[list[_Launch]]:
-    """Group the launches of steps with the same number of launches by their place in the step."""
     groups: defaultdict[tuple[int, int], list[_Launch]] = defaultdict(list)
     for step in steps:
         first, last = np.searchsorted(starts, [step.start, step.end]).tolist()
@@ -85,7 +84,6 @@ def _group_by_place(
 
 
 def _find_incomplete(launches: list[_Launch]) -> list[int]:
-    """Return the rows of launches whose work is a part of the work of most of ``launches``."""
     typical, count = Counter(work for _, work in launches).most_common(1)[0]
     if len(launches) < _MIN_LAUNCHES or 2 * count <= len(launches):
         return []
@@ -100,14 +98,15 @@ def _is_part(work: Ints, complete: Ints) -> bool:
 
 
 _MAX_LOST_SHARE: Final = 0.05
-"""Maximum share of lost records in an unmarked trace whose totals are predicted, and maximum share
-of calls that may be lost in addition to GPU records."""
+"""Maximum share of lost records in an unmarked trace whose totals are predicted, and of calls lost
+in addition to GPU records.
+"""
 _MAX_CLOCK_SHARE: Final = 0.1
-"""Maximum clock error for busy and launch-bound time, as a share of the median step."""
+"""Maximum clock error for busy and launch-bound time, relative to the median step."""
 _MAX_OVERLAP_SHARE: Final = 0.1
-"""Maximum overlap of a marked step with earlier ones, as a share of the median mark."""
+"""Maximum overlap of a marked step with earlier ones, relative to the median mark."""
 _STEPS_IF_CUT: Final = 3
-"""Minimum number of complete steps with the same work in a file that was cut."""
+"""Minimum complete steps with the same work in a file that was cut."""
 _STEPS_IF_LOST: Final = 2
 """The same if records were lost in steps other than the first and the last."""
 
@@ -130,50 +129,49 @@ class TraceIntegrity(Struct, frozen=True):
     """Completeness of a trace."""
 
     launches: int
-    """Number of kernel and graph launches outside captures."""
+    """Kernel and graph launches outside captures."""
     launches_with_work: int
-    """Number of these launches whose GPU work is in the trace."""
+    """Those whose GPU work is in the trace."""
     kernels: int
-    """Number of kernels."""
     kernels_with_launch: int
-    """Number of kernels whose launch is in the trace, or precedes it."""
+    """Kernels whose launch is in the trace, or precedes it."""
     steps: int
-    """Number of marked steps; 0 if the trace marks none."""
+    """Marked steps."""
     complete_steps: tuple[int, ...]
-    """Indices of the steps whose launches all have GPU work."""
+    """Steps whose launches all have GPU work."""
     launched_steps: tuple[int, ...]
-    """Indices of the steps whose kernels all have a launch."""
+    """Steps whose kernels all have a launch."""
     empty_steps: int
-    """Number of steps without any work, call or operator."""
+    """Steps without any work, call or operator."""
     overlapping_steps: int
-    """Number of steps that start before an earlier one ends."""
+    """Steps that start before an earlier one ends."""
     instant_kernels: int
-    """Number of kernels that last 0 ns."""
+    """Kernels of 0 ns."""
     is_cut: bool
     """True if the file ends early or is damaged."""
     processes: int
-    """Number of processes that launch work."""
+    """Processes that launch work."""
     devices: int
-    """Number of GPUs with kernels."""
+    """GPUs with kernels."""
     shared_ids: int
-    """Number of launches that share their correlation id with another launch."""
+    """Launches that share their correlation id with another."""
     partial_replays: int
-    """Number of graph launches that lack work of other launches of the same graph."""
+    """Graph launches that lack work of others of the same graph."""
     clock_error_ns: int
-    """Longest time by which work starts before its launch or ends after a wait for it, in ns."""
+    """Longest time in ns by which work starts before its launch or ends after a wait for it."""
     has_calls: bool
-    """True if the trace contains API calls or operators of the CPU."""
+    """API calls or operators of the CPU."""
     step_ns: int
     """Median length of the steps, or length of the trace, in ns."""
 
     @property
     def lost_work(self) -> int:
-        """Number of launches without GPU work."""
+        """Launches without GPU work."""
         return self.launches - self.launches_with_work
 
     @property
     def lost_launches(self) -> int:
-        """Number of kernels without a launch."""
+        """Kernels without a launch."""
         return self.kernels - self.kernels_with_launch
 
     @property
@@ -185,7 +183,7 @@ class TraceIntegrity(Struct, frozen=True):
 
     @property
     def needed_steps(self) -> int:
-        """Number of complete steps with the same work that a typical step needs."""
+        """Complete steps with the same work that a typical step needs."""
         if self.is_cut:
             return _STEPS_IF_CUT
         inner = set(range(1, self.steps - 1))
@@ -213,7 +211,7 @@ class TraceIntegrity(Struct, frozen=True):
         return has_steps and self._find_clock_error(1.0) is None
 
     def supports(self, claim: Claim) -> bool:
-        """Return True if the trace supports a conclusion of this kind."""
+        """Return True if the trace supports ``claim``."""
         return self.explain(claim) is None
 
     def explain(self, claim: Claim) -> Missing | None:
@@ -255,7 +253,6 @@ class TraceIntegrity(Struct, frozen=True):
         )
 
     def _find_untimed(self) -> str | None:
-        """Return a reason if kernels have no length."""
         if self.instant_kernels <= _MAX_LOST_SHARE * self.kernels:
             return None
         kernels = pluralize(self.kernels, "kernel")
@@ -272,7 +269,6 @@ class TraceIntegrity(Struct, frozen=True):
         return f"{self.format_lost_work()}, and no step is complete"
 
     def _find_stray_kernels(self) -> str | None:
-        """Return a reason if kernels without a launch may have run in any step."""
         clock = self._find_clock_error(1.0)
         if not self.steps or not self.lost_launches or clock is None:
             return None
@@ -335,7 +331,6 @@ class TraceIntegrity(Struct, frozen=True):
         return self.explain_clock_error() or self._find_untimed()
 
     def _find_clock_error(self, max_share: float) -> str | None:
-        """Return a reason if the clock error exceeds ``max_share`` of the median step."""
         if self.clock_error_ns <= max_share * self.step_ns:
             return None
         return (
@@ -349,7 +344,7 @@ def assess_integrity(
 ) -> TraceIntegrity:
     """Assess the completeness of ``trace``; near-linear in its rows.
 
-    ``steps`` and ``links`` are its steps and launches, if already computed.
+    ``steps`` and ``links`` are computed if None.
     """
     links = links or link_trace_launches(trace)
     steps = find_steps(trace, links) if steps is None else steps
@@ -415,7 +410,7 @@ def select_complete_steps(
 ) -> tuple[Step, ...] | Missing:
     """Select the steps of ``trace`` whose GPU work is complete, or explain why there are none.
 
-    Without marks, ``steps`` are returned. ``integrity`` is computed for ``steps`` if not given.
+    Without marks, ``steps`` are returned. ``integrity`` is computed if None.
     """
     integrity = integrity or assess_integrity(trace, steps)
     missing = integrity.explain(Claim.COUNTS)
@@ -429,7 +424,7 @@ def select_launched_steps(
 ) -> tuple[Step, ...] | Missing:
     """Select the steps whose launches are all in the trace, or explain why there are none.
 
-    Without marks, ``steps`` are returned. Steps with complete GPU work are preferred.
+    Without marks, ``steps`` are returned. Complete GPU work is preferred.
     """
     missing = integrity.explain(Claim.LAUNCHES)
     if missing is not None:
@@ -440,7 +435,7 @@ def select_launched_steps(
 
 
 def _find_empty_steps(trace: Trace, steps: Sequence[Step]) -> frozenset[int]:
-    """Find the steps without any event, if other steps have some."""
+    """Return none if all steps are empty."""
     starts = [np.sort(get_column(table, "ts")) for table in (trace.runtime, trace.ops)]
     empty = frozenset(
         index
@@ -460,7 +455,7 @@ def _count_overlapping_steps(steps: Sequence[Step]) -> int:
 def _measure_clock_error(trace: Trace, launch: Ints) -> int:
     """Measure by how much GPU times contradict launches and waits, in ns.
 
-    Waits count only if one process uses one GPU, because a wait is for one GPU.
+    A wait is for one GPU, so waits count only if one process uses one GPU.
     """
     has_launch = launch >= 0
     begin = get_column(trace.gpu, "ts")[has_launch]
@@ -510,11 +505,10 @@ def _select_rows(codes: npt.NDArray[np.int32], flags: Sequence[bool]) -> Ints:
 def _find_complete_steps(
     calls: _Launches, steps: Sequence[Step], correlation: Ints, has_launch: Flags, partial: Ints
 ) -> tuple[int, ...]:
-    """Return the indices of the steps whose launches all have work; ``partial`` are the starts of
-    launches that lack some of theirs.
+    """Return the indices of the steps whose launches all have work.
 
-    Work without any correlation id makes up for a launch without work: roctracer records
-    collectives and replays in this way.
+    ``partial`` are the starts of launches that lack some. Work without any correlation id makes up
+    for a launch without work: roctracer records collectives and replays in this way.
     """
     lost_starts, shared_starts = (calls.start[flags] for flags in (calls.is_lost, calls.is_shared))
     lost_copies = [_count_between(calls.lost_copies, step) for step in steps]
@@ -551,8 +545,8 @@ class _StrayKernels:
     def may_belong(self, step: Step) -> bool:
         """Return whether ``step`` may have gained or lost such kernels.
 
-        Those that seem to precede the trace count in no step. They are pending work of earlier
-        steps if the step's own work starts only after the CPU has left the step.
+        Those that seem to precede the trace are pending work of earlier steps if the step's work
+        starts after the CPU has left it.
         """
         in_reach = self.find_near(step)
         inner = (self._begin >= step.start + self._error) & (self._begin < step.end - self._error)

@@ -18,10 +18,10 @@ class Nesting(Struct, frozen=True, dict=True):
 
     start: Ints
     end: Ints
-    """Exclusive end of each interval."""
+    """Exclusive."""
     thread: Ints
     parent: Ints
-    """Enclosing interval on the same thread, or NONE."""
+    """On the same thread; NONE without one."""
     depth: Ints
     """Number of enclosing intervals."""
     order: Ints
@@ -31,10 +31,10 @@ class Nesting(Struct, frozen=True, dict=True):
     def build(cls, start: Ints, duration: Ints, thread: Ints, *, calls: bool = False) -> Nesting:
         """Build the nesting of intervals in any order; at equal starts the longer one is outside.
 
-        Intervals that overlap without nesting are siblings. With ``calls`` of one stack this
-        cannot happen: a call that outlasts its caller has a missing return (Kineto misses some
-        built-in functions) and ends with its caller. An empty interval counts as one ns long, so
-        that it can contain its time.
+        Intervals that overlap without nesting are siblings. With ``calls`` of one stack this cannot
+        happen: a call that outlasts its caller has a missing return (Kineto misses some built-in
+        functions) and ends with its caller. An empty interval counts as one ns, to contain its
+        time.
         """
         end = start + np.maximum(duration, 1)
         order = np.lexsort((-end, start, thread))
@@ -87,7 +87,6 @@ class Nesting(Struct, frozen=True, dict=True):
 
     @cached_property
     def _levels(self) -> list[Ints]:
-        """Enclosed intervals, grouped by depth."""
         by_depth = np.argsort(self.depth, kind="stable")
         levels = np.flatnonzero(np.diff(self.depth[by_depth])) + 1
         return np.split(by_depth, levels)[1:]
@@ -121,8 +120,8 @@ def get_values(values: Ints, rows: Ints) -> Ints:
 def _find_parents(start: Ints, end: Ints) -> tuple[Ints, Ints] | None:
     """Return parent (index or NONE) and depth of one thread's intervals, from outside to inside.
 
-    None if not all nest. An interval's depth is the number of earlier ones that have not ended,
-    and its parent is the latest one of the previous depth, so no loop is needed.
+    None if not all nest. The depth is the number of earlier intervals that have not ended, and the
+    parent is the latest one of the previous depth, so no loop is needed.
     """
     count = len(start)
     positions = np.arange(count, dtype=np.int64)
@@ -136,7 +135,6 @@ def _find_parents(start: Ints, end: Ints) -> tuple[Ints, Ints] | None:
 
 
 def _clip_to_callers(start: Ints, end: Ints) -> Ints:
-    """Return the call ends of one thread, from outside to inside, none after the caller's end."""
     ends = end.tolist()
     stack: list[int] = []
     for index, begin in enumerate(start.tolist()):

@@ -1,7 +1,6 @@
 """Classification of GPU work into seven categories by name.
 
-The categories are for colours and sums; they are an interpretation of names, not a fact of the
-trace.
+The categories are an interpretation of names, not a fact of the trace.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from functools import lru_cache
 
 
 class Category(StrEnum):
-    """The seven categories, in legend order."""
+    """Category, in legend order."""
 
     GEMM = "gemm"
     ATTENTION = "attention"

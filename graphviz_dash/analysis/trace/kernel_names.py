@@ -1,6 +1,6 @@
 """Short kernel names for display, from demangled names.
 
-They are not unique, so the full name is always shown next to them.
+They are not unique, so always show the full name too.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _CARRIERS: Final = frozenset(
 _CUTLASS: Final = re.compile(
     r"cutlass(?:_cudnn\w*)?::(?:device_kernel|Kernel2?)<(?:[\w:]*\benable_\w+<)?(?:\w+::)*?(\w+)(?:::\w*Kernel)?\b(?!::)"
 )
-"""CUTLASS kernels: the name, or its enclosing scope if it is GemmKernel or similar."""
+"""CUTLASS kernels: the name, or its enclosing scope if that is GemmKernel or similar."""
 
 
 @lru_cache(maxsize=65536)

@@ -2,8 +2,8 @@
 
 GPU work is grouped by (device, stream), CPU calls by (process, thread). Slices of one stream can
 overlap (programmatic launch, graph branches shown on one stream); overlapping slices move to
-sub-lanes by first fit. Starts and ends are both sorted within a lane, so the busy time before
-any instant needs one binary search and one prefix sum, for any number of slices.
+sub-lanes by first fit. Starts and ends are both sorted within a lane, so the busy time before any
+instant needs one binary search and one prefix sum.
 
 All times are integer nanoseconds since the trace's origin.
 """
@@ -46,8 +46,7 @@ SHOWN_CALLS = frozenset(
 )
 """Calls on CPU lanes: they submit work, wait or allocate.
 
-Queries, attribute calls and event bookkeeping are excluded: they are frequent and short, and
-launch nothing.
+Queries, attribute calls and event bookkeeping are excluded because they are frequent and short.
 """
 
 
@@ -55,21 +54,19 @@ class LaneSet(Struct, frozen=True):
     """Lanes packed in sequence; lane ``i`` is ``bounds[i]:bounds[i + 1]`` of the slices."""
 
     owner: Ints
-    """Device (GPU) or process (CPU) of each lane."""
+    """Device (GPU) or process (CPU)."""
     track: Ints
-    """Stream or thread of each lane."""
+    """Stream or thread."""
     sub: Ints
-    """Sub-lane number within the track, from 0."""
+    """Number within the track, from 0."""
     bounds: Ints
     """Start index of each lane's slices, and the end of the last one, shape (lanes + 1,)."""
     row: Ints
-    """Row of each slice in its table of the trace, or -1 if not a single row."""
+    """Row of each slice in its table, or -1 if not a single row."""
     start: Ints
-    """Start of each slice, in ns."""
     end: Ints
-    """End of each slice, in ns."""
     busy: Ints
-    """Total time of the first ``k`` slices over all lanes, in ns, shape (slices + 1,)."""
+    """Total time of the first ``k`` slices over all lanes, shape (slices + 1,)."""
 
     def __len__(self) -> int:
         return len(self.owner)
@@ -86,7 +83,7 @@ class LaneSet(Struct, frozen=True):
         return slice(inside.start + first, inside.start + max(first, last))
 
     def compute_busy_before(self, lane: int, instants: Ints) -> Ints:
-        """Return the exact busy time of ``lane`` before each of ``instants``, in ns."""
+        """Return the busy time of ``lane`` before each of ``instants``."""
         inside = self.get_span(lane)
         ended_count = inside.start + np.searchsorted(self.end[inside], instants, "right")
         total = self.busy[ended_count] - self.busy[inside.start]
@@ -97,15 +94,14 @@ class LaneSet(Struct, frozen=True):
         return np.asarray(total, dtype=np.int64)
 
     def compute_busy_between(self, lane: int, edges: Ints) -> Ints:
-        """Return the exact busy time of ``lane`` between consecutive ascending ``edges``, in ns."""
+        """Return the busy time of ``lane`` between consecutive ascending ``edges``."""
         return np.diff(self.compute_busy_before(lane, edges))
 
 
 class Links(Struct, frozen=True):
     """Links from GPU rows to their launch calls, by correlation; a graph call has many rows.
 
-    ``launch`` is the runtime row of each GPU row, or -1 if unknown. ``get_launched_rows`` returns
-    the other direction.
+    ``launch`` is the runtime row of each GPU row, or -1 if unknown.
     """
 
     launch: Ints
@@ -121,13 +117,12 @@ class TraceLanes(Struct, frozen=True):
     """The lanes of one trace."""
 
     gpu: LaneSet
-    """GPU lanes by (device, stream, sub-lane)."""
+    """By (device, stream, sub-lane)."""
     cpu: LaneSet
-    """Lanes of SHOWN_CALLS by (process, thread, sub-lane)."""
+    """SHOWN_CALLS by (process, thread, sub-lane)."""
     device: LaneSet
-    """One lane of busy periods per device, with all streams merged."""
+    """One lane of busy periods per device."""
     links: Links
-    """Links from GPU rows to launch calls."""
 
 
 def build_trace_lanes(trace: Trace) -> TraceLanes:
@@ -209,7 +204,7 @@ def pack_lanes(owner: Ints, track: Ints, row: Ints, start: Ints, end: Ints) -> L
 def split_overlaps(start: Ints, end: Ints) -> list[Ints]:
     """Split slices sorted by start into sub-lanes by first fit; return the positions of each.
 
-    No sub-lane overlaps, and their number is the maximum concurrency.
+    Their number is the maximum concurrency.
     """
     if not len(start):
         return []
@@ -278,7 +273,6 @@ def find_idle_periods(
 
 
 def _follow_chain(start: Ints, end: Ints) -> Ints:
-    """Return the positions on one first-fit lane: each starts after the previous end."""
     following = np.maximum(np.searchsorted(start, end, "left"), np.arange(1, len(start) + 1))
     steps = following.tolist()
     chain, position = [], 0
@@ -289,7 +283,7 @@ def _follow_chain(start: Ints, end: Ints) -> Ints:
 
 
 def _assign_first_fit(start: Ints, end: Ints) -> list[Ints]:
-    """Assign lanes by first fit with a heap of lane ends, for depths where chains are too slow."""
+    """Use a heap of lane ends, for depths where chains are too slow."""
     busy: list[tuple[int, int]] = []
     free: list[int] = []
     lanes: list[list[int]] = []
@@ -314,7 +308,7 @@ def _merge_intervals(start: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 
 def _encode_tracks(owner: Ints, track: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return the distinct (owner, track) pairs, sorted, and the code of each slice's pair."""
+    """Return the distinct pairs, sorted, and the code of each slice's pair."""
     owners, owner_code = find_distinct_values(owner)
     tracks, track_code = find_distinct_values(track)
     pair = owner_code.astype(np.int64) * len(tracks) + track_code
@@ -330,7 +324,7 @@ def _encode_tracks(owner: Ints, track: Ints) -> tuple[Ints, Ints, Ints]:
 def find_distinct_values(values: Ints) -> tuple[Ints, Ints]:
     """Return the distinct values, sorted, and the index of each value among them.
 
-    Dense values are counted, which is several times faster than sorting.
+    Dense values are counted, several times faster than sorting.
     """
     low = int(values.min())
     span = int(values.max()) - low

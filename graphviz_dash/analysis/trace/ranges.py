@@ -1,8 +1,7 @@
 """Outermost operators and annotated ranges on CPU threads, which explain an idle GPU.
 
-Annotations are record_function ranges, including those of torch.compile (compiled regions,
-Dynamo cache look-ups). Ranges of steps and source lines are excluded because they enclose
-everything.
+Annotations are record_function ranges, including those of torch.compile (compiled regions, Dynamo
+cache look-ups). Ranges of steps and source lines enclose everything and are excluded.
 """
 
 from __future__ import annotations
@@ -28,8 +27,9 @@ _AROUND_ALL: Final = (STEP, "ProfilerStep#", SOURCE)
 
 
 class CpuRanges(Struct, frozen=True):
-    """All ranges of a trace, annotations before operators, each by start; arrays of shape
-    (ranges,).
+    """All ranges of a trace, annotations before operators, each by start.
+
+    Arrays of shape (ranges,), times in ns.
     """
 
     annotations: int
@@ -38,20 +38,17 @@ class CpuRanges(Struct, frozen=True):
     pid: Ints
     tid: Ints
     start: Ints
-    """Start, in ns."""
     end: Ints
-    """End, in ns."""
     name: npt.NDArray[np.int32]
     """Index into ``names``."""
     names: tuple[str, ...]
     max_length: int
-    """Maximum length, in ns."""
 
     def find_outermost(self, begin: int, stop: int, min_length: float) -> LaneSet:
         """Return ranges of ``min_length`` ns or more that touch [begin, stop], as lanes by thread.
 
-        Only ranges with fewer than LEVELS such ranges around them are included. The sub-lane is
-        the nesting depth; a slice's row is its index in these arrays.
+        Only ranges nested in fewer than LEVELS others are included. The sub-lane is the nesting
+        depth; a slice's row is its index in these arrays.
         """
         outermost = []
         for part in (slice(0, self.annotations), slice(self.annotations, len(self.start))):
@@ -65,7 +62,6 @@ class CpuRanges(Struct, frozen=True):
 
 _NONE: Final = np.zeros(0, dtype=np.int64)
 NO_RANGES: Final = CpuRanges(0, _NONE, _NONE, _NONE, _NONE, _NONE.astype(np.int32), (), 0)
-"""Ranges of a trace without any."""
 
 
 def build_cpu_ranges(trace: Trace) -> CpuRanges:
@@ -99,14 +95,12 @@ def build_cpu_ranges(trace: Trace) -> CpuRanges:
 
 
 def _encode_texts(texts: list[str]) -> tuple[npt.NDArray[np.int32], list[str]]:
-    """Encode texts as codes of shape (texts,) and the text of each code."""
     positions: dict[str, int] = {}
     codes = [positions.setdefault(text, len(positions)) for text in texts]
     return np.array(codes, dtype=np.int32), list(positions)
 
 
 def _build_lanes(ranges: CpuRanges, rows: Ints) -> LaneSet:
-    """Build the lanes of ``rows``, sorted by start, as in :meth:`CpuRanges.find_outermost`."""
     if not len(rows):
         return create_empty_lanes().cpu
     start, end = ranges.start, ranges.end

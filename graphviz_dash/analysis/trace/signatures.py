@@ -1,6 +1,5 @@
-"""Signatures that match graph nodes with trace rows.
-
-They consist of kind, name, grid, block and shared memory, or bytes.
+"""Signatures that match graph nodes with trace rows: kind, name, grid, block and shared memory, or
+bytes.
 """
 
 from __future__ import annotations
@@ -32,8 +31,9 @@ NO_NODE: Final = -1
 
 DRIVER_MEMCPY: Final = -2
 DRIVER_MEMSET: Final = -3
-"""Codes of copies and sets whose size the trace does not show: driver kernels for small ones, and
-rows with the size of another graph's copy, as CUPTI 13.0 reports."""
+"""Codes of copies and sets without a traced size: driver kernels for small ones, and rows with the
+size of another graph's copy, as CUPTI 13.0 reports.
+"""
 
 DRIVER_CODES: Final = {NodeKind.MEMCPY: DRIVER_MEMCPY, NodeKind.MEMSET: DRIVER_MEMSET}
 
@@ -56,7 +56,7 @@ class Signatures:
     """Codes of node signatures, shared by all graphs of a run."""
 
     def __init__(self, graphs: tuple[CapturedGraph, ...], *, shapes: bool = True) -> None:
-        """Encode nodes; without ``shapes`` (recorded grids and blocks), only names count."""
+        """Encode nodes; without ``shapes``, only names count."""
         self._shapes = shapes
         self._exact: dict[tuple[str, str, Shape], int] = {}
         self._loose: dict[tuple[str, str, Shape], set[int]] = {}
@@ -78,7 +78,7 @@ class Signatures:
     def compute_trace_codes(self, trace: Trace) -> Ints:
         """Return the code of each GPU row, shape (rows,).
 
-        It is the code of matching nodes, DRIVER_MEMCPY or DRIVER_MEMSET, or NO_NODE.
+        It is that of matching nodes, DRIVER_MEMCPY or DRIVER_MEMSET, or NO_NODE.
         """
         gpu = trace.gpu
         if not len(gpu):
@@ -170,7 +170,7 @@ def normalise_name(name: str) -> str:
 
 
 def get_driver_kind(name: str) -> NodeKind | None:
-    """Return the node kind that the driver runs as a kernel of this name; None for others."""
+    """Return the node kind that the driver runs as this kernel, if any."""
     match = _DRIVER_KERNEL.match(name)
     if match is None:
         return None
@@ -186,8 +186,8 @@ def get_base_name(name: str) -> str:
 def find_distinct_rows(columns: Callable[[], Iterator[Ints]]) -> tuple[Ints, Ints]:
     """Return the distinct rows of a table, and the index of each row among them.
 
-    ``columns`` yields the columns one at a time to save memory. A verified hash per row makes it
-    many times faster than ``np.unique`` along an axis.
+    ``columns`` yields one column at a time to save memory. A verified hash per row makes it many
+    times faster than ``np.unique`` along an axis.
     """
     mixed_hashes = np.zeros(1, dtype=np.uint64)
     for values in columns():

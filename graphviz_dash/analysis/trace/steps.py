@@ -2,12 +2,11 @@
 
 GPU work runs after its launch call, and CPU and GPU clocks match only to about a microsecond. A
 step's work is therefore found by its launch (``correlation``), not by its time. Work launched
-before the trace started belongs to no step, unless no steps are marked: then all work counts
-together.
+before the trace belongs to no step, unless no steps are marked: then all work counts together.
 
 Steps marked by graphviz-dash end in a synchronisation, so their work is done at their end. Other
-steps may not: if the CPU runs ahead, a range only shows the launch of the work, and the step
-lasts from the end of all work launched before it to the end of its own.
+steps may not: if the CPU runs ahead, a range only shows the launch of the work, and the step lasts
+from the end of all work launched before it to its work's end.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _NAMED: Final = re.compile(
     re.IGNORECASE,
 )
 _MIN_PERIODS: Final = 3
-"""Minimum number of graph launch periods: fewer may match by chance, and the last has no end."""
+"""Minimum graph launch periods: fewer may match by chance, and the last has no end."""
 
 
 class StepMethod(StrEnum):
@@ -57,16 +56,16 @@ class StepMethod(StrEnum):
 
 
 class StepRanges(Struct, frozen=True):
-    """Steps in time order, as parallel arrays of shape (steps,)."""
+    """Steps in time order, as parallel arrays of shape (steps,).
+
+    CPU times are in ns since the trace's origin.
+    """
 
     index: Ints
     """Step number of its range; its position in time, from 0, without unique numbers."""
     start: Ints
-    """Start of each step on the CPU, in ns since the trace's origin."""
     end: Ints
-    """End of each step on the CPU, in ns since the trace's origin."""
     method: StepMethod
-    """Source of the step boundaries."""
 
 
 def find_step_ranges(trace: Trace, links: Links) -> StepRanges:
@@ -74,8 +73,8 @@ def find_step_ranges(trace: Trace, links: Links) -> StepRanges:
 
     The first available source is used: ranges ``graphviz_dash.step#i``; ``ProfilerStep#i``
     (operators in torch of 2021), which may not end synchronised; steps of an inference engine
-    (``execute_...`` and ``step[...]`` of vLLM and SGLang); ranges named as steps, for example
-    NVTX ranges; the period of repeated graph launches. Otherwise the trace is one range.
+    (``execute_...`` and ``step[...]`` of vLLM and SGLang); ranges named as steps, for example by
+    NVTX; the period of repeated graph launches. Otherwise the trace is one range.
     """
     tables = (trace.annotations, trace.ops)
     for prefix, method in ((STEP, StepMethod.MARKED), (_PROFILER_STEP, StepMethod.PROFILER)):
@@ -92,7 +91,7 @@ def find_step_ranges(trace: Trace, links: Links) -> StepRanges:
 
 
 def _find_rows(table: pl.DataFrame, pattern: re.Pattern[str]) -> Ints:
-    """Return the rows of ``table`` with names that match ``pattern``; each name is tested once."""
+    """Test each name once."""
     names = table["name"].unique().drop_nulls().cast(str).to_list()
     matching_names = [name for name in names if pattern.match(name)]
     if not matching_names:
@@ -126,7 +125,7 @@ def _find_numbered(
 
 
 def _order_distinct_marks(index: Ints, begin: Ints, end: Ints, process: Ints) -> Ints:
-    """Return the marks in time order, without those of the same step on another thread.
+    """Drop the marks of the same step on another thread.
 
     These have the same number and process as an earlier mark, and start before it ends.
     """
@@ -145,7 +144,6 @@ def _order_distinct_marks(index: Ints, begin: Ints, end: Ints, process: Ints) ->
 def _find_outermost(
     table: pl.DataFrame, pattern: re.Pattern[str], method: StepMethod
 ) -> StepRanges | None:
-    """Return the matching ranges that start after all earlier ones have ended."""
     rows = _find_rows(table, pattern)
     if not len(rows):
         return None
@@ -160,7 +158,7 @@ def _find_outermost(
 
 
 def _find_periods(trace: Trace, links: Links) -> StepRanges | None:
-    """Return periods between repeated graph launches, without the last one (unknown end)."""
+    """Omit the last period, whose end is unknown."""
     codes, names = encode(trace.runtime["name"])
     launch_rows = [
         at for at, name in enumerate(names) if get_call_class(name) is CallClass.GRAPH_LAUNCH
@@ -214,37 +212,34 @@ class Step(Struct, frozen=True):
     index: int
     """Step number of its range; its position in time, from 0, without unique numbers."""
     start: int
-    """Start of the step on the CPU."""
+    """On the CPU, as ``end``."""
     end: int
-    """End of the step on the CPU."""
     span_start: int
     """Start of the step.
 
-    This is ``start``, or the end of all earlier launched work if the CPU runs ahead. If the
-    trace does not show that work, it is the start of the step's own work.
+    This is ``start``, or the end of all earlier launched work if the CPU runs ahead, or the start
+    of the step's work if the trace does not show that work.
     """
     span_end: int
-    """End of the step: ``end``, or the later end of its own work if the CPU runs ahead."""
+    """End of the step: ``end``, or the later end of its work if the CPU runs ahead."""
     method: StepMethod
-    """Source of the step boundaries."""
     gpu_rows: Ints
     """Rows of ``trace.gpu`` by start time, shape (n,)."""
     unlinked: int
-    """Number of rows without a known launch, assigned to the step in which they started."""
+    """Rows without a known launch, assigned to the step in which they started."""
     busy_ns: int
     """Union of their intervals over all streams within the span, at most its length."""
     work_ns: int
     """Sum of their durations."""
     kernels: int
-    """Number of kernels, without graphs that the profiler traced as single units."""
+    """Without graphs that the profiler traced as single units."""
     copies: int
     sets: int
     kernel_launches: int
-    """Number of kernel launches on any CPU thread (backward has a separate one)."""
+    """On any CPU thread (backward has a separate one)."""
     graph_launches: int
-    """Number of graph launches on any CPU thread."""
     copy_calls: int
-    """Number of copy and set calls on any CPU thread."""
+    """Copy and set calls on any CPU thread."""
 
     @property
     def duration_ns(self) -> int:
@@ -253,20 +248,20 @@ class Step(Struct, frozen=True):
 
     @property
     def whole_graphs(self) -> int:
-        """Number of graphs that the profiler traced as single units."""
+        """Graphs that the profiler traced as single units."""
         return len(self.gpu_rows) - self.kernels - self.copies - self.sets
 
     @property
     def launches(self) -> int:
-        """Number of calls that submit GPU work."""
+        """Calls that submit GPU work."""
         return self.kernel_launches + self.graph_launches + self.copy_calls
 
 
 def find_steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
-    """Find the steps of ``trace`` in time order; near-linear in its rows.
+    """Find the steps of ``trace`` in time order, by :func:`find_step_ranges`; near-linear in its
+    rows.
 
-    ``links`` are its launches, if already computed. ``Step.method`` is the source of the
-    boundaries (see :func:`graphviz_dash.analysis.trace.steps.find_step_ranges`).
+    ``links`` is computed if None.
     """
     links = links or link_trace_launches(trace)
     ranges = find_step_ranges(trace, links)
@@ -308,8 +303,8 @@ def compute_exclusive_ns(start: Ints, end: Ints, group: Ints | None = None) -> I
     """Return the contribution of each interval to the union of all, shape (n,).
 
     ``start`` must ascend. The sum is the length of the union; overlapping time counts for the
-    interval that started first. With ``group``, ascending numbers from 0, the same holds within
-    each group, where ``start`` must ascend.
+    interval that started first. With ``group``, ascending numbers from 0, this holds within each
+    group.
     """
     if not len(start):
         return np.zeros(0, dtype=np.int64)
@@ -329,9 +324,8 @@ def compute_exclusive_ns(start: Ints, end: Ints, group: Ints | None = None) -> I
 
 
 def measure_span_union(step: Step, start: Ints, end: Ints) -> int:
-    """Return the length of the union of intervals within the span of ``step``.
-
-    ``start`` must ascend.
+    """Return the length of the union of intervals, with ascending ``start``, within the step's
+    span.
     """
     low, high = step.span_start, step.span_end
     return int(compute_exclusive_ns(np.clip(start, low, high), np.clip(end, low, high)).sum())
@@ -351,10 +345,10 @@ def _locate(instants: Ints, start: Ints, end: Ints) -> Ints:
 
 
 def compute_launch_times(trace: Trace, launch: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Return the launch time of each GPU row in ns, and whether its call is known.
+    """Return the launch time of each GPU row in ns, and whether its call is known, shape (rows,).
 
-    The launch time is -1 before the trace started, and the start of the row if the call is
-    unknown. Both have shape (rows,); ``launch`` holds the row of each call, or -1.
+    The launch time is -1 before the trace started, and the start of the row if the call is unknown.
+    ``launch`` holds the row of each call, or -1.
     """
     is_linked = launch >= 0
     begin = get_column(trace.gpu, "ts")
@@ -421,7 +415,7 @@ def _find_calls(runtime: pl.DataFrame, start: Ints, end: Ints) -> tuple[Ints, In
 
 
 def _count_kinds(step: Ints, kind: Ints, steps_count: int, kinds_count: int) -> Ints:
-    """Count the rows of each kind in each step, shape (steps, kinds), ignoring others and -1."""
+    """Count rows, shape (steps, kinds), ignoring others and -1."""
     cell = (step + 1) * (kinds_count + 1) + kind
     counts = np.bincount(cell, minlength=(steps_count + 1) * (kinds_count + 1))
     return counts.reshape(steps_count + 1, kinds_count + 1)[1:, :kinds_count]
@@ -432,7 +426,7 @@ def _sum_between(values: Ints, bounds: Ints) -> Ints:
 
 
 def _encode_names(names: pl.Series, code_of: Callable[[str], int]) -> Ints:
-    """Return ``code_of(name)`` for each row, computed once per distinct name."""
+    """Compute each distinct name once."""
     codes, distinct = encode(names)
     return np.array([code_of(name) for name in distinct], dtype=np.int64)[codes]
 
@@ -451,11 +445,7 @@ def _get_call_index(name: str) -> int:
 
 
 def _group_rows(owner: Ints, count: int) -> tuple[list[Ints], Ints, Ints]:
-    """Group rows by owner 0..count-1, keeping table order.
-
-    Returns the rows of each owner, all of them in sequence, and the bounds of each owner
-    therein.
-    """
+    """Return the rows of each owner, all of them in sequence, and the bounds of each owner."""
     order = np.argsort(owner, kind="stable")
     bounds = np.searchsorted(owner[order], np.arange(count + 1))
     order = order[bounds[0] :]

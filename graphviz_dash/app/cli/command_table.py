@@ -1,7 +1,6 @@
-"""The commands by task, each with its short help and the module that it is loaded from.
+"""The commands by task, each with its short help and its module.
 
-Help and shell completion read this table alone, so that a command's module is imported only to run
-it or to print its own help.
+Help and shell completion read only this table, so that modules are imported on demand.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ class ListedCommand(NamedTuple):
     """A row of the table."""
 
     name: str
-    """What is typed after ``graphviz-dash``."""
     target: str | None
-    """Module and attribute of the click command; None for one that an entry point brings."""
+    """Module and attribute of the click command; None for an entry point."""
     short_help: str
-    """What it does, in at most 60 characters."""
+    """At most 60 characters."""
 
 
 def _list_command(name: str, target: str, short_help: str) -> ListedCommand:
@@ -130,7 +128,6 @@ COMMANDS_BY_TASK: Final[dict[str, tuple[ListedCommand, ...]]] = {
         ),
     ),
 }
-"""The commands that come along, by what a user is about to do."""
+"""By what a user is about to do."""
 
 COMMANDS_BY_NAME: Final = {row.name: row for rows in COMMANDS_BY_TASK.values() for row in rows}
-"""The same by name."""

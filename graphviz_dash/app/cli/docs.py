@@ -94,7 +94,7 @@ def list_topics() -> dict[str, str]:
 
 
 def list_headings() -> dict[str, str]:
-    """List the places of all headings by text, from the built site or the Markdown."""
+    """List the places of all headings by text."""
     index = SITE_FOLDER / "search" / "search_index.json"
     if index.is_file():
         entries = msgspec.json.decode(index.read_bytes(), type=_SearchIndex).docs
@@ -111,7 +111,7 @@ def list_headings() -> dict[str, str]:
 
 
 def find_topics(query: str) -> dict[str, str]:
-    """Find the places of a topic: an equal name, else all names with words that begin so."""
+    """Find the places of a topic: an equal name, else names with words that begin so."""
     topics, words = list_topics(), query.casefold().split()
     for name, location in topics.items():
         if name.casefold() == query.casefold():

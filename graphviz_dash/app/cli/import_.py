@@ -127,7 +127,6 @@ def _list_files(names: tuple[str, ...]) -> Iterator[Path]:
 def _import_separately(
     files: tuple[str, ...], output: Path, mode: str, scheduler: str | None, workers: int | None
 ) -> list[ImportedRun | SkippedFiles]:
-    """Import each run separately, in parallel."""
     locations = find_locations(files)
     results: list[ImportedRun | SkippedFiles] = []
     for result in import_batch(

@@ -98,7 +98,7 @@ def _get_short_help(name: str, point: EntryPoint | None) -> str:
 
 
 def _is_installed(point: EntryPoint) -> bool:
-    """Return whether the package of a command is installed, without importing it."""
+    """Test for the package of a command, without importing it."""
     return importlib.util.find_spec(point.module.partition(".")[0]) is not None
 
 
@@ -122,7 +122,7 @@ def _load_command(point: EntryPoint) -> click.Command:
 
 
 def _add_examples(command: click.Command, parents: str = "") -> click.Command:
-    """Return ``command`` with its examples below its help; for a group, those of its commands."""
+    """Return ``command`` with its examples below its help."""
     name = f"{parents}{command.name}"
     if isinstance(command, click.Group):
         for inner in command.commands.values():
@@ -178,7 +178,7 @@ def _run(arguments: Sequence[str] | None, signals: list[int]) -> int:
 
 @contextmanager
 def _handle_signals() -> Iterator[list[int]]:
-    """Let SIGTERM and SIGHUP, like SIGINT, remove temporary files and end child processes.
+    """Let SIGTERM and SIGHUP, like SIGINT, clean up and end child processes.
 
     Yields a list that gets their numbers. Ignored signals stay ignored.
     """
@@ -208,8 +208,8 @@ def _print_error(text: str, code: int) -> int:
 
 
 def _replace_closed_streams() -> None:
-    """Discard output to streams that the shell closed (``>&-``). Their descriptors would otherwise
-    go to files that are opened later, which would receive the output of subprocesses."""
+    """Discard output to streams that the shell closed (``>&-``). Files opened later would otherwise
+    receive the output of subprocesses."""
     for number, name in ((1, "stdout"), (2, "stderr")):
         if getattr(sys, name) is None:
             handle = os.open(os.devnull, os.O_WRONLY)

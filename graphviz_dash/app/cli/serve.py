@@ -63,17 +63,16 @@ class ServeOptions(Struct, frozen=True):
     host: str
     """Listening address."""
     port: int
-    """Port."""
     token: bool | None
-    """Whether visitors need a token; None depends on the address."""
+    """None depends on the address."""
     hosts: tuple[str, ...]
     """Additional host names of the server."""
     memory_bytes: int | None = None
-    """Memory limit in bytes; None depends on the machine."""
+    """None depends on the machine."""
 
 
 def add_server_options(command: Callable[..., T]) -> Callable[..., T]:
-    """Add the options for address, access and memory; the command receives them as ``serving``."""
+    """Add the server options; the command receives them as ``serving``."""
 
     @functools.wraps(command)
     def run_with_serving(
@@ -198,8 +197,8 @@ def check_port_free(host: str, port: int) -> None:
 
 
 def build_settings(serving: ServeOptions) -> ServerSettings:
-    """Build the server settings. A token is generated if ``serving`` requires one, or by default if
-    other machines can reach the server."""
+    """Build the server settings. A token is generated if required, or by default if other machines
+    can reach the server."""
     requires_token = not _is_loopback(serving.host) if serving.token is None else serving.token
     return ServerSettings(
         token=secrets.token_urlsafe(24) if requires_token else None,
@@ -242,7 +241,7 @@ def build_server_command(host: str, port: int, folders: tuple[Path, ...]) -> lis
 
 
 def build_server_environment(settings: ServerSettings) -> dict[str, str]:
-    """Build the server's environment; its subprocesses import nothing from its folder either."""
+    """Build the server's environment; its subprocesses import nothing from its folder."""
     paths = [str(_PACKAGE_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         **os.environ,
@@ -256,7 +255,7 @@ def build_server_environment(settings: ServerSettings) -> dict[str, str]:
 def _run_server(command: list[str], environment: dict[str, str]) -> int:
     """Run the server until it exits or this process is interrupted; return its exit code.
 
-    The pipe to it is never written to: the server exits when this process ends for any reason.
+    The unused pipe to it makes the server exit when this process ends for any reason.
     """
     with subprocess.Popen(
         command,

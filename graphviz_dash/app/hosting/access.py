@@ -1,9 +1,8 @@
 """Control access to the server by host name, origin and token.
 
-A page of another site can reach a server on this machine in two ways. Its script can send requests
-to our address without reading the answers; ``Origin`` reveals this. Or its own name can resolve to
-this machine (DNS rebinding), so that the browser treats us as that site; only ``Host`` reveals
-this. Numeric addresses cannot be rebound, names can.
+A page of another site can reach a local server in two ways. Its script can send requests without
+reading the answers; ``Origin`` reveals this. Or its name can resolve to this machine (DNS
+rebinding); only ``Host`` reveals this. Numeric addresses cannot be rebound, names can.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Access(Struct, frozen=True):
     names: frozenset[str]
     """Accepted host names besides loopback addresses, in lower case."""
     token: str | None
-    """Required token; None if no token is required."""
+    """None if no token is required."""
 
     def allows_host(self, host: str | None) -> bool:
         """Check the value of a request's ``Host`` header."""
@@ -47,7 +46,7 @@ class Access(Struct, frozen=True):
 
 
 def allows_origin(origin: str | None, host: str | None) -> bool:
-    """Check that a request comes from our own pages, or from no page if it has no origin."""
+    """Check that a request comes from our own pages, or from no page."""
     if origin is None:
         return True
     try:
@@ -95,7 +94,7 @@ def _parse_address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address |
 
 
 def is_loopback(address: str) -> bool:
-    """Return True if a server listening on ``address`` is reachable from this machine only."""
+    """Test if a server on ``address`` is reachable from this machine only."""
     if address == _LOOPBACK_NAME:
         return True
     number = _parse_address(address)
@@ -103,7 +102,7 @@ def is_loopback(address: str) -> bool:
 
 
 def build_access(address: str | None, settings: ServerSettings) -> Access:
-    """Build the access rules of a server listening on ``address``, None for all addresses.
+    """Build the access rules of a server on ``address``, None for all addresses.
 
     Off loopback a token is required: the one from ``settings``, or a generated one.
     """

@@ -1,8 +1,7 @@
 """Track the page and query that each browser shows.
 
-Streamlit's front end asks for the page and query it last received. Messages from a component or
-widget during a page change would otherwise rerun the page that the user just left, or revert a
-choice.
+Streamlit's front end asks for the page and query it last received. Messages during a page change
+would otherwise rerun the page just left, or revert a choice.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ class _Address(Struct):
     """Current location of a browser."""
 
     request: ClientState
-    """Request that led to its page."""
     query: str
     """Query after the browser has processed all messages."""
 
@@ -72,10 +70,7 @@ def _check_fields(message: Any, *names: str) -> None:
 
 
 def _redirect(session: AppSession, request: ClientState) -> ClientState:
-    """Return the request at the browser's current address.
-
-    A request from a page that was left becomes the request for the current page.
-    """
+    """Return the request at the browser's current address, even from a page that was left."""
     address = _ADDRESSES.get(session)
     if address is None or request.is_history_navigation or not request.page_script_hash:
         _ADDRESSES[session] = _Address(request, request.query_string)

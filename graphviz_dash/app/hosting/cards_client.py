@@ -1,12 +1,12 @@
-"""Compute the overview's cards in a separate process, and keep those of all experiments.
+"""Keep the overview's cards, computed in a separate process.
 
 The cards need the analysis package, whose import and work use half a second of CPU time. A server
-thread would delay the answers to the first page. A separate process finishes while the browser
-still loads the page's scripts; the server imports the analysis after the page is sent.
+thread would delay the first page. A separate process finishes while the browser still loads
+scripts; the server imports the analysis later.
 
-The process takes cards from a cache on disk if it can, and stores new ones there. For up to
-:data:`MAX_OPENED` experiments it ends after the last first card, and the server opens all
-experiments. For more, the process stays, and the server opens only those that a visitor opens.
+The process caches cards on disk. For up to :data:`MAX_OPENED` experiments it ends after the last
+first card, and the server opens all experiments. For more, the process stays, and the server opens
+only those that a visitor opens.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ _NICENESS: Final = 10
 _REFRESH_S: Final = 30.0
 """Seconds between two looks at all experiments."""
 _POLL_S: Final = 0.05
-"""Seconds between two polls while waiting for a card."""
 MAX_OPENED: Final = 50
 """Maximum number of experiments that the server opens for the overview."""
 
@@ -56,11 +55,11 @@ class Card(msgspec.Struct, frozen=True):
     facts_markup: str
     """Markup below its name."""
     pages: tuple[str, ...]
-    """Names of the pages with content for it."""
+    """Pages with content."""
     description: str
-    """Description in plain text, also searched."""
+    """Plain text, also searched."""
     created: str
-    """Creation time of its newest run, ISO 8601."""
+    """Creation time of the newest run, ISO 8601."""
     speedup: float | None
     """Speedup of the fastest run over the baseline, or the prediction; None if unavailable."""
     kinds: tuple[str, ...]
@@ -100,7 +99,7 @@ class CardRequest(msgspec.Struct, frozen=True):
     """Request for the card of the experiment at ``path``, before others."""
 
     path: str | None
-    """Folder; None to look at all experiments again."""
+    """None to look at all experiments again."""
     theme: Theme | None = None
     """Theme of the full card; None for the card without traces."""
 
@@ -122,7 +121,7 @@ class FirstCards:
         self._last_pass_s: float | None = None
 
     def start(self, arguments: Sequence[str]) -> None:
-        """Start the process on the experiments selected by the server's ``arguments``."""
+        """Start the process with the server's ``arguments``."""
         paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])]
         process = subprocess.Popen(
             # -P: never import modules from the user's working folder.
@@ -163,10 +162,10 @@ class FirstCards:
     def get_card(
         self, path: Path, theme: Theme | None = None, poll: Callable[[], object] | None = None
     ) -> Card | None:
-        """Wait for and return the card of the experiment at ``path``.
+        """Wait for and return a card.
 
-        None if the experiment could not be read or has changed, or if the process ended without a
-        card for it. ``poll`` is called while waiting; it may raise an exception to stop.
+        None if the experiment is unreadable or has changed, or the process ended. ``poll`` is
+        called while waiting; it may raise an exception to stop.
         """
         identity = compute_identity(path)
         key = (str(path), theme)
@@ -182,7 +181,7 @@ class FirstCards:
         return message.card if message is not None and message.identity == identity else None
 
     def load_cached_cards(self, paths: Sequence[Path], theme: Theme) -> None:
-        """Load cards of ``paths`` from the cache, without waiting for the process."""
+        """Load cards from the cache, without waiting for the process."""
         # SQLite is only needed for many experiments.
         from graphviz_dash.ingest.summaries import get_default_summaries
 
@@ -216,13 +215,13 @@ class FirstCards:
         )
 
     def find_cards(self, paths: Iterable[Path]) -> list[Card | None]:
-        """Return the last known cards of the experiments at ``paths``, which may have changed."""
+        """Return the last known cards; experiments may have changed."""
         with self._changed:
             messages = [self._cards.get((str(path), None)) for path in paths]
         return [None if message is None else message.card for message in messages]
 
     def count_unknown(self, paths: Iterable[Path]) -> int:
-        """Count the experiments whose card is not known yet; 0 if no process computes them."""
+        """Count the unknown cards; 0 if no process computes them."""
         with self._changed:
             if self._process is None:
                 return 0

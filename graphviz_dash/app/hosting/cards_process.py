@@ -36,7 +36,7 @@ from graphviz_dash.ingest.summaries import Summary, SummaryCache, get_default_su
 from graphviz_dash.ui.state.catalogue import get_roots
 
 _BATCH: Final = 50
-"""Number of cards stored together, and built between two collections of garbage."""
+"""Cards stored together, and built between two garbage collections."""
 
 
 class _Cards:
@@ -50,7 +50,7 @@ class _Cards:
         self._built = 0
 
     def run(self) -> None:
-        """Write all cards; then answer requests if there are too many to open all experiments."""
+        """Write all cards; then answer requests if there are too many experiments to open."""
         threading.Thread(target=self._read_requests, daemon=True).start()
         while True:
             if self._write_all() <= MAX_OPENED:
@@ -150,7 +150,7 @@ class _Cards:
 
 
 def _summarise(message: CardMessage, identity: Identity) -> list[Summary]:
-    """Return the summary to store; none if the experiment is unreadable or changed meanwhile."""
+    """Return the summary to store; none if unreadable or changed meanwhile."""
     if message.card is None or message.identity != identity.digest:
         return []
     return [Summary(message.path, identity, msgspec.json.encode(message.card))]

@@ -1,4 +1,4 @@
-"""The documentation under /docs: the built site, or the Markdown of a checkout without one."""
+"""The documentation under /docs: the built site, or else the Markdown."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _serve_unbuilt(path: str) -> Response:
 
 
 def _find_inside(folder: Path, path: str) -> Path | None:
-    """Return the file at ``path`` (POSIX, relative) in ``folder``; None if absent or outside."""
+    """Return the file at ``path`` (POSIX) in ``folder``; None if absent or outside."""
     pure = PurePosixPath(path)
     if "\0" in path or "\\" in path or pure.is_absolute() or ".." in pure.parts:
         return None
@@ -107,7 +107,7 @@ def _build_page(note: str, body: str, status: int) -> HTMLResponse:
 
 
 def render_markdown(text: str) -> str:
-    """Render Markdown as HTML with an anchor at each heading; HTML in it is shown as text."""
+    """Render Markdown with heading anchors; HTML in it is shown as text."""
     from markdown_it import MarkdownIt
 
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")

@@ -28,7 +28,7 @@ def handle_signals(clean: Callable[[], None]) -> None:
     """Shut down on SIGTERM, SIGINT and SIGHUP.
 
     After some seconds the process calls ``clean`` and exits immediately. Only the main thread
-    handles signals, so a server in another thread, as in a test, must be stopped by its owner.
+    handles signals; other servers, as in a test, must be stopped by their owner.
     """
     if threading.current_thread() is not threading.main_thread():
         return
@@ -54,9 +54,7 @@ def _exit_now(clean: Callable[[], None], number: int) -> None:
 
 
 def stop_with_parent(descriptor: int = 0) -> threading.Thread:
-    """Send SIGTERM to this process when the pipe ``descriptor`` closes, because its parent was
-    killed.
-    """
+    """Send SIGTERM to this process when the pipe closes, because its parent was killed."""
 
     def wait_for_close() -> None:
         with suppress(OSError):

@@ -22,7 +22,7 @@ _MAX_NAME_CHARS: Final = 80
 _HOST_CONFIG: Final = "/_stcore/host-config"
 """Requested by Streamlit's front end before it opens its websocket."""
 _VISITOR_KEY: Final = secrets.token_bytes(32)
-"""Key of the signatures in visitor cookies, until the server ends, as uploads do."""
+"""Signs visitor cookies until the server ends, as uploads do."""
 _SAFE_SITES: Final = ("same-origin", "none")
 _REOPEN: Final = (
     "<!doctype html><title>graphviz-dash</title><p>This dashboard requires a token. Open the "
@@ -65,7 +65,7 @@ class Guard:
 
 
 def _check_source(scope: Scope, headers: Headers) -> Response | None:
-    """Return a rejection if the request is for another host or from a page of another site."""
+    """Reject requests for another host or from a page of another site."""
     hosts = headers.getlist("host")
     host = hosts[0] if len(hosts) == 1 else None
     if not get_access().allows_host(host):
@@ -123,10 +123,8 @@ def _compare_tokens(candidate_token: str, token: str) -> bool:
 
 
 def _may_set_visitor(scope: Scope, headers: Headers) -> bool:
-    """Return True if the response may set the visitor cookie.
-
-    Not for links from another site, which arrive without the browser's existing cookie.
-    """
+    """Test if the response may set the visitor cookie: not for links from another site, which
+    arrive without the existing cookie."""
     if scope["type"] != "http":
         return False
     from_here = headers.get("sec-fetch-site", "none") in _SAFE_SITES

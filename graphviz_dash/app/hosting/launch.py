@@ -2,9 +2,8 @@
 
     python -P -m graphviz_dash.app.hosting.launch run SCRIPT [OPTIONS...]
 
-Imports create hundreds of thousands of objects and almost no garbage. Collections would need a
-quarter of the time until the server answers. The server enables them when it has started
-(:mod:`graphviz_dash.app.hosting.lifespan`).
+Imports create almost no garbage, and collections would need a quarter of the time until the server
+answers. The server enables them later (:mod:`graphviz_dash.app.hosting.lifespan`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Limit the messages per websocket, because each one reruns a page on the only event loop."""
+"""Limit the messages per websocket, because each one reruns a page."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _MAX_BURST: Final = 20
-"""Number of messages that are never delayed; a page sends one per interaction."""
+"""Messages that are never delayed; a page sends one per interaction."""
 _RATE: Final = 5.0
 """Messages per second afterwards. The server needs 12 ms of CPU time for each."""
 _MAX_DELAYED: Final = 40
-"""Number of consecutive delayed messages that closes a socket."""
+"""Consecutive delayed messages that close a socket."""
 _POLICY_VIOLATION: Final = 1008
 
 

@@ -1,8 +1,8 @@
 """Security headers for all responses of the server.
 
-Scripts come only from this server. Inline scripts are limited by hash to those that we and
-Streamlit wrote. Streamlit's front end sets styles dynamically and creates component scripts from
-text (``blob:``); its charts and grids compile expressions.
+Scripts come only from this server; inline ones are limited by hash to ours and Streamlit's.
+Streamlit's front end sets styles dynamically and creates component scripts from text (``blob:``);
+its charts and grids compile expressions.
 """
 
 from __future__ import annotations

@@ -11,9 +11,7 @@ from graphviz_dash.app.hosting.switch import is_plain
 from graphviz_dash.ui.page.navigation import NAMES, get_module_name
 
 _TABLES: Final = ("pandas", "pyarrow")
-"""Imported by Streamlit for tables in component data; the first visitor of a graph would wait 0.4
-s.
-"""
+"""Imported by Streamlit for component data; the first visitor of a graph would wait 0.4 s."""
 
 
 def preload(page: str) -> threading.Thread | None:

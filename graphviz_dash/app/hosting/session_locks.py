@@ -1,12 +1,11 @@
 """Share one lock between all script runs of a visitor.
 
-On a quick rerun, Streamlit starts the next run while the last one still runs to its next element.
-Both hold the same session state, each under its own lock. One copies the state for a list of
-options while the other changes it, and the page shows "dictionary changed size during iteration".
-Short thread switch intervals make this more likely.
+On a quick rerun, Streamlit starts the next run while the last one still runs. Both hold the same
+session state, each under its own lock. One copies it while the other changes it, and the page shows
+"dictionary changed size during iteration".
 
-A run checks for cancellation before it waits for the lock, and again after acquiring it, because
-its writes, above all the address, would affect the next run.
+A run checks for cancellation before and after acquiring the lock, because its writes would affect
+the next run.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _LOCK: Final = "_lock"
 _END_IF_ASKED: Final = "_yield_callback"
 """Attribute of Streamlit's session state: ends a cancelled run."""
 _LOCKS: Final[WeakValueDictionary[int, Any]] = WeakValueDictionary()
-"""Lock of each state by its id, for as long as a run holds both."""
+"""Lock of each state by its id."""
 _REGISTRY_LOCK: Final = threading.Lock()
 
 

@@ -1,8 +1,7 @@
 """Send responses without waiting for the browser's acknowledgement of the header.
 
-Streamlit's server gets a socket that asyncio does not recognize as TCP, so Nagle's algorithm stays
-on. The body of every short response on a kept-alive connection then waits about 40 ms for the
-delayed acknowledgement.
+asyncio does not recognize the socket of Streamlit's server as TCP, so Nagle's algorithm stays on.
+Every short response on a kept-alive connection then waits about 40 ms.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Switch off everything that depends on Streamlit's internals.
 
-With the switch set, Streamlit serves our pages like any others: unchanged document, its own file
-routes and sockets, no extra process or thread. The pages are the same, a second slower. Use it for
-incompatible versions of Streamlit.
+With the switch set, Streamlit serves our pages like any others. They are the same, a second slower.
+Use it for incompatible versions of Streamlit.
 
 Without the switch, each patch checks the names that it uses. If one is missing, only this patch is
 off and the server reports it.
@@ -18,7 +17,7 @@ from typing import Final
 import streamlit
 
 PLAIN_VARIABLE: Final = "GRAPHVIZ_DASH_PLAIN_STREAMLIT"
-"""Any value but 0 switches off everything that depends on Streamlit's internals."""
+"""Any value but 0 sets the switch."""
 
 
 def is_plain() -> bool:
@@ -27,7 +26,7 @@ def is_plain() -> bool:
 
 
 def apply_patch(patch: Callable[[], None], purpose: str) -> bool:
-    """Apply ``patch`` to Streamlit; report and return False if a name that it uses is missing.
+    """Apply ``patch``; report and return False if a name is missing.
 
     A patch raises ImportError or AttributeError before it changes anything.
     """

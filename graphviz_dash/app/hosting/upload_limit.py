@@ -26,8 +26,8 @@ class UploadLimit:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request; reject an upload over the limit with 413, and one of a browser without
-        our visitor cookie with 403."""
+        """Handle a request; reject an upload over the limit with 413, and one without our cookie
+        with 403."""
         path = scope.get("path", "")
         is_upload = scope["type"] == "http" and path.startswith(_ROUTE)
         if not is_upload or scope["method"] != "PUT":

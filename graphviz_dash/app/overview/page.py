@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
 _DRAWING_S: Final = 0.7
-"""Seconds for the browser to draw the cards before folders and traces are read on all cores."""
+"""Seconds for the browser to draw the cards before all cores are used."""
 _POLL_S: Final = 0.05
 _SAMPLE: Final = "mlp-train"
 """Sample that answers most questions on its first page."""
@@ -117,7 +117,7 @@ def _get_first_listing() -> Catalogue:
 
 
 def _update_listing(catalogue: Catalogue) -> None:
-    """Search the folders of a stored listing after its first page; rerun the page if it changed."""
+    """Search the folders of a stored listing; rerun the page if it changed."""
     if catalogue.is_from_cache:
         _wait_for_drawing()
         FIRST_CARDS.start_prepared()
@@ -126,7 +126,7 @@ def _update_listing(catalogue: Catalogue) -> None:
 
 
 def _wait_for_drawing() -> None:
-    """Leave all cores to the browser that draws the cards, unless its visitor leaves the page."""
+    """Leave all cores to the browser, unless its visitor leaves the page."""
     end_s = time.monotonic() + _DRAWING_S
     while time.monotonic() < end_s:
         time.sleep(_POLL_S)
@@ -136,7 +136,7 @@ def _wait_for_drawing() -> None:
 def _show_cards(
     entries: list[Entry], *, is_table: bool, is_large: bool
 ) -> list[tuple[Entry, DeltaGenerator]]:
-    """Show the cards; return those whose traces are not loaded yet, with their placeholders."""
+    """Show the cards; return the placeholders of those without loaded traces."""
     unread: list[tuple[Entry, DeltaGenerator]] = []
     # The style sheet lays the cards out as a responsive grid, or each as a row of a table.
     with st.container(key="card-table" if is_table else "cards", gap=None if is_table else "small"):
@@ -162,7 +162,7 @@ def _get_first_row(count: int) -> int:
 
 
 def _format_pager(first: int, count: int) -> str:
-    """Format the position in a list of several pages, with links to its neighbours and ends."""
+    """Format the position in a list of several pages, with links."""
     page, last = first // MAX_OPENED + 1, (count - 1) // MAX_OPENED + 1
     parameters = url_state.get_parameters()
     links = "".join(
@@ -180,7 +180,6 @@ def _format_pager(first: int, count: int) -> str:
 
 
 def _show_unknown(catalogue: Catalogue) -> None:
-    """Report the experiments without a known card."""
     count = FIRST_CARDS.count_unknown(entry.path for entry in catalogue.entries.values())
     if count:
         text = (
@@ -191,8 +190,7 @@ def _show_unknown(catalogue: Catalogue) -> None:
 
 
 def _show_head(catalogue: Catalogue, *, is_table: bool) -> Callable[[], None]:
-    """Show the title and the ways to begin; return the function that fills the picker of two
-    runs."""
+    """Show the head; return the function that fills the picker of two runs."""
     with st.container(horizontal=True, vertical_alignment="center"):
         show_markup(_format_title(catalogue))
         st.space("stretch")
@@ -217,7 +215,6 @@ def _list_views(catalogue: Catalogue) -> tuple[str, str]:
 
 
 def _format_table_head() -> str:
-    """Format the headings of the table; some sort it."""
     cells = []
     for heading, fact, order in _COLUMNS:
         content = escape_html(heading)
@@ -228,7 +225,7 @@ def _format_table_head() -> str:
 
 
 def _add_parameter(name: str, value: str) -> url_state.Parameters:
-    """Return the address with another order, on its first page."""
+    """Return the address of the first page in another order."""
     parameters = {key: old for key, old in url_state.get_parameters().items() if key != _PAGE}
     return parameters | {name: [value]}
 
@@ -282,7 +279,7 @@ def _get_age_key(card: Card) -> tuple[float, ...]:
 
 
 def _get_speedup_key(card: Card) -> tuple[float, ...]:
-    """Sort key: largest speedup first, then cards without one."""
+    """Sort key: largest speedup first, missing ones last."""
     return (1.0,) if card.speedup is None else (0.0, -card.speedup)
 
 
@@ -300,7 +297,7 @@ _COLUMNS: Final = (
     ("Steady state", "Steady-state memory", None),
     ("GPU, date", "where", "Newest"),
 )
-"""Heading, name and order of each column of the table; None if it does not sort."""
+"""Heading, name and order; None if it does not sort."""
 _ORDERS: Final[dict[str, Callable[[Card], tuple[float, ...]] | None]] = {
     _BY_NAME: None,
     "Largest speedup": _get_speedup_key,
@@ -433,7 +430,7 @@ def _load_card(entry: Entry, *, is_large: bool = False) -> None:
 
 
 def _stop_if_left() -> None:
-    """End this run of the page if its visitor has left it or changed a filter."""
+    """End this run if its visitor has left or changed a filter."""
     # Streamlit looks for requests of the browser at each access.
     st.session_state.get(_PAGE)
 

@@ -60,11 +60,9 @@ def _get_text(request: Request) -> str:
 
 
 _MAX_HITS: Final = 8
-"""Maximum number of nodes, and of kernels."""
 _MAX_NODES: Final = 200_000
-"""Maximum number of nodes that are searched."""
 _MAX_NAMES: Final = 40
-"""Maximum number of experiments; the palette shows as many rows."""
+"""The palette shows as many rows."""
 
 
 class ExperimentNames(Struct, frozen=True):
@@ -106,7 +104,7 @@ def find_experiments(names: Iterable[str], text: str) -> ExperimentNames:
 
 
 def find_hits(runs: Sequence[Run], text: str) -> Hits:
-    """Find the first nodes and kernels of ``runs`` whose name contains ``text``, in any case.
+    """Find the first nodes and kernels whose name contains ``text``, in any case.
 
     ``#12`` finds the nodes with index 12.
     """

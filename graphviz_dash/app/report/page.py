@@ -123,8 +123,7 @@ def _build_node_frame(key: str, run_name: str, graph_id: str) -> pl.DataFrame:
 
 
 def _show_graph(selection: SelectedExperiment) -> tuple[str, ...]:
-    """Show the downloads of a graph and return the words that select it in a command: its run and
-    options, or none without a graph."""
+    """Show the downloads of a graph and return the words that select it in a command, or none."""
     st.header("Captured graph", anchor=False)
     runs = [run for run in selection.experiment.runs if run.graphs]
     if not runs:
@@ -180,7 +179,7 @@ def _show_download(label: str, content: Callable[[], bytes], name: str, kind: st
 
 
 def _show_commands(chosen: SelectedExperiment, graph_words: tuple[str, ...]) -> None:
-    """Show the equivalent shell commands, folded; ``graph_words`` selects the graph."""
+    """Show the equivalent shell commands; ``graph_words`` selects the graph."""
     folder = chosen.entry.command_path
     if folder is None:
         return

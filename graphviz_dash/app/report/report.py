@@ -219,7 +219,6 @@ def _generate_failures(comparison: Comparison) -> Iterator[str]:
 
 
 def _generate_replay_faults(name: str, diagnosis: ReplayDiagnosis) -> Iterator[str]:
-    """Generate the facts of each fault of a check of replays."""
     for fault in diagnosis.faults:
         yield f"<h2>{escape_html(f'{name}: {CAUSE_TITLES[fault.cause]}')}</h2>"
         yield f"<p>{escape_html(format_fault(fault))}</p>"

@@ -149,11 +149,8 @@ def _group_missing_metrics(comparison: Comparison) -> dict[tuple[str, tuple[str,
 
 
 def format_table(head: list[str], groups: Iterable[tuple[str, list[Row]]]) -> str:
-    """Format a table with grouped rows.
-
-    A cell of two texts shows the second below the first. All columns are numeric except the first,
-    "category" and "pass".
-    """
+    """Format a table with grouped rows; a cell of two texts shows the second below the first. All
+    columns are numeric except the first, "category" and "pass"."""
     words = {
         column for column, text in enumerate(head) if column == 0 or text in ("category", "pass")
     }

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 _MAX_RUNS = 8
-"""Maximum number of runs in the timeline, in the order of the experiment."""
+"""Runs in the timeline, in the order of the experiment."""
 
 
 class StaticCharts(Struct, frozen=True):
@@ -74,8 +74,8 @@ def _draw_run_charts(comparison: Comparison, run: RunComparison) -> dict[str, st
 
 
 def _draw_graph(comparison: Comparison, runs: list[Run]) -> str | None:
-    """Draw the first graph with wrong or stopped replays, or else the largest graph of the fastest
-    run or of the first run with a graph."""
+    """Draw the first graph with faults, or else the largest of the fastest run or of the first with
+    a graph."""
     if comparison.replay_diagnoses:
         drawing = _draw_faults(comparison, runs)
         if drawing is not None:

@@ -14,7 +14,6 @@ class TimeUnit(Struct, frozen=True):
 
     name: str
     ns: float
-    """Number of ns."""
 
 
 _UNITS: Final = (TimeUnit("s", 1e9), TimeUnit("ms", 1e6), TimeUnit("µs", 1e3))
@@ -46,8 +45,7 @@ def compute_log_ticks(values: Iterable[float]) -> list[float]:
 
 
 def _compute_even_ticks(low: float, high: float) -> list[float]:
-    """Compute four to nine evenly spaced round ticks around a range so narrow that a logarithmic
-    axis looks linear."""
+    """Compute four to nine even round ticks around a range too narrow for logarithmic ones."""
     rough = max((high - low) / 4, low * 1e-3)
     power = 10.0 ** math.floor(math.log10(rough))
     step = power * max(multiple for multiple in (1, 2, 5) if multiple * power <= rough)

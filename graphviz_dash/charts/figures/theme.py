@@ -24,10 +24,10 @@ _HOVER: Final = Shade("#ffffff", "#1d2330")
 _NARROW_CHARACTERS: Final = frozenset("fijlrtI.,:;'|()[]-/ ")
 _WIDE_CHARACTERS: Final = frozenset("mwMW@%")
 _MAX_LABEL_WIDTH: Final = 240
-"""Maximum width in pixels of a row's name before Plotly computes the margin."""
+"""Width in pixels of a row's name above which Plotly computes the margin."""
 
 _TICK_CHARACTER_WIDTH: Final = 6.7
-"""Width in pixels of a character of axis numbers, in a monospaced font."""
+"""In pixels, in a monospaced font."""
 _LEGEND_HEIGHT: Final = 47
 _AXIS_HEIGHT: Final = 46
 """Heights in pixels of a one-row legend at the top and of a titled axis at the bottom."""
@@ -37,16 +37,15 @@ _END_GAP: Final = 16
 
 
 def apply_theme(figure: go.Figure, theme: Theme, height: int) -> go.Figure:
-    """Apply the page's fonts, colours and margins, and the height in pixels; settings of the figure
-    take precedence."""
+    """Apply the page's theme, and the height in pixels; settings of the figure take precedence."""
     figure.update_layout(template=_build_template(theme), height=height)
     return figure
 
 
 @cache
 def _build_template(theme: Theme) -> go.layout.Template:
-    """Build the template of the page. Plotly validates every property, so a shared template is ten
-    times as fast as setting them on each figure."""
+    """Build the page's template, ten times as fast as setting each property, which Plotly
+    validates."""
     text, muted = get_colour(TEXT, theme), get_colour(_MUTED, theme)
     grid = get_colour(_GRID, theme)
     axis = {
@@ -110,7 +109,7 @@ def set_fixed_margins(figure: go.Figure, left: float, right: int = 8) -> go.Figu
 
 
 def compute_tick_width(ticks: Iterable[str]) -> float:
-    """Compute the width in pixels of tick labels and title of a numeric axis."""
+    """Compute the width in pixels of a numeric axis."""
     return 34 + _TICK_CHARACTER_WIDTH * max(map(len, ticks), default=1)
 
 
@@ -121,7 +120,7 @@ def set_row_margins(figure: go.Figure, left: float) -> go.Figure:
 
 
 def compute_row_tick_width(names: Iterable[str]) -> float:
-    """Compute the width in pixels of row names in the monospaced font, with escaped markup."""
+    """Compute the width in pixels of monospaced row names, with escaped markup."""
     return 10 + _TICK_CHARACTER_WIDTH * (
         2 + max((len(unescape(name)) for name in names), default=1)
     )
@@ -133,7 +132,7 @@ def compute_label_width(names: Iterable[str]) -> float:
 
 
 def _get_character_width(character: str) -> float:
-    """Return the width of a character in the font of row names, on the wide side."""
+    """Return the width of a character, on the wide side."""
     if character in _NARROW_CHARACTERS:
         return 4.4
     return 11.5 if character in _WIDE_CHARACTERS else 9.0 if character.isupper() else 7.2
@@ -142,9 +141,9 @@ def _get_character_width(character: str) -> float:
 def apply_bar_theme(
     figure: go.Figure, theme: Theme, height: int, title: str, end: float, names: Iterable[str]
 ) -> go.Figure:
-    """Apply the theme to horizontal bars for rows ``names``, top to bottom, over an axis from 0 to
-    ``end``. The page renders legend and axis title, which wrap in narrow windows. The right margin
-    fits the labels of :func:`add_end_label`."""
+    """Apply the theme to horizontal bars for rows ``names`` over an axis from 0 to ``end``. The
+    page renders legend and axis title, which wrap. The right margin fits the labels of
+    :func:`add_end_label`."""
     apply_theme(figure, theme, height)
     move_labels_to_page(figure, title)
     figure.update_yaxes(
@@ -172,8 +171,7 @@ def move_labels_to_page(figure: go.Figure, title: str) -> None:
 def move_legend_to_page(figure: go.Figure) -> go.Figure:
     """Let the page render the legend of a figure of lines and marks.
 
-    Plotly keeps the place of a legend that wrapped in a narrow window, so that it covers the plot
-    of a wider one.
+    Plotly's legend that wrapped in a narrow window covers the plot of a wider one.
     """
     keys = [
         {
@@ -190,7 +188,7 @@ def move_legend_to_page(figure: go.Figure) -> go.Figure:
 
 
 def _extract_keys(figure: go.Figure) -> list[dict[str, str]]:
-    """Extract the legend of bars or areas as data: name, colour, and hatching shape."""
+    """Extract the legend: name, colour, and hatching shape."""
     return [
         {"name": trace.name, "colour": pattern.fgcolor or colour, "hatching": pattern.shape or ""}
         for trace in figure.data
@@ -212,7 +210,6 @@ _MARK_GLYPHS: Final = {
     "cross": "✚",
     "star": "★",
 }
-"""Characters that look like Plotly's symbols, by its names."""
 
 
 MARKER_SYMBOLS: Final = (
@@ -225,4 +222,3 @@ MARKER_SYMBOLS: Final = (
     "star",
     "hexagon",
 )
-"""Marker shapes of runs and ranks, in order."""

@@ -1,4 +1,4 @@
-"""Drawing of the progress of crashed and hanging replays: a bar per graph and rank."""
+"""Drawing of stopped replays: a bar per graph and rank."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ _MARK_PX: Final = 3.0
 
 
 STOP_SHADES: Final = {"ended": BLUE, "stopped here": IDLE, "not reached": RULE}
-"""Colours of the parts of a bar."""
 
 
 class StopRow(Struct, frozen=True):
@@ -35,16 +34,13 @@ class StopRow(Struct, frozen=True):
 
     label: str
     share: float
-    """Completed share of the replay."""
     marks: tuple[float, ...]
-    """Positions of the nodes that did not end, as shares of the graph."""
+    """Nodes that did not end, as shares of the graph."""
     tip: str
-    """Description in one sentence."""
 
 
 def draw_replay_stops(faults: Sequence[StopFault]) -> str | None:
-    """Draw each stopped replay: the part that ended and the nodes where it stopped. None if no
-    replay stopped."""
+    """Draw each stopped replay. None if no replay stopped."""
     rows = list_stop_rows(faults)
     if not rows:
         return None

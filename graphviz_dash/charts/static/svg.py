@@ -1,5 +1,5 @@
-"""SVG elements as text. Colours are CSS variables, one per shade, so one drawing works for light
-pages, dark pages and paper."""
+"""SVG elements as text. Colours are CSS variables, so one drawing works for light pages, dark pages
+and paper."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def css_colour(shade: Shade) -> str:
 
 
 def declare_variables(markup: str) -> tuple[str, str]:
-    """Declare every shade that ``markup`` uses, for light and for dark pages."""
+    """Declare the shades in ``markup``, for light and for dark pages."""
     used_shades = sorted(set(_VARIABLE.findall(markup)))
     light = "".join(f"--s{first}{other}:#{first};" for first, other in used_shades)
     dark = "".join(f"--s{first}{other}:#{other};" for first, other in used_shades)
@@ -43,7 +43,7 @@ def build_drawing(width: float, height: float, title: str, content: str) -> str:
 
 
 def escape_text(value: object) -> str:
-    """Convert any value to text with escaped markup and visible control characters."""
+    """Escape markup and control characters of a value."""
     return escape(escape_control_characters(str(value)))
 
 
@@ -90,7 +90,7 @@ WIDTH: Final = 960.0
 
 
 def compute_round_numbers(limit: float) -> list[float]:
-    """Return four to ten round numbers from 0 to ``most``, which is at least 1."""
+    """Return four to ten round numbers from 0 to ``limit``, at least 1."""
     power = 10.0 ** math.floor(math.log10(max(limit, 1)))
     step = next(step for step in (2, 1, 0.5, 0.2) if limit / (step * power) >= 3)
     return [index * step * power for index in range(int(limit / (step * power)) + 1)]

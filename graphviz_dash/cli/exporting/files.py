@@ -1,4 +1,4 @@
-"""Shared parts of the ``graphviz-dash export`` commands: output option and result message."""
+"""Shared parts of the ``graphviz-dash export`` commands."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ OUTPUT_OPTION = click.option(
     type=click.Path(path_type=Path),
     help="File to write.",
 )
-"""Option ``-o``, passed as ``file``."""
 
 
 def print_file(file: Path, content: str) -> None:
-    """Print the path on stdout, for scripts, and the content on stderr."""
+    """Print the path on stdout and the content on stderr."""
     click.echo(content, err=True)
     click.echo(escape_control_characters(str(file)))

@@ -1,4 +1,4 @@
-"""Brief output of a command: at most 40 lines of 80 columns, unless --all asks for everything."""
+"""Brief output: at most 40 lines of 80 columns, unless --all is given."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def add_all_option(command: F) -> F:
 
 
 def is_brief() -> bool:
-    """Return whether output is limited, so that tables must fit."""
+    """Return whether output is limited."""
     return _IS_BRIEF.get()
 
 
 @contextmanager
 def limit_output(*, everything: bool) -> Iterator[None]:
-    """Fold the lines output inside to COLUMNS and cut them to LINES, unless ``everything``."""
+    """Fold output to COLUMNS and cut it to LINES, unless ``everything``."""
     if everything:
         yield
         return

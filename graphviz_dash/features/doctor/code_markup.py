@@ -7,7 +7,7 @@ from graphviz_dash.ui.page.markup import escape_html, format_element
 
 
 def format_code(location: CodeLocation) -> str:
-    """Format a line with its surroundings; the text of the location if no source is known."""
+    """Format a line with its surroundings; only the location if no source is known."""
     location_markup = format_element("b", escape_html(location.text))
     if location.function:
         location_markup += format_element("span", f" in {escape_html(location.function)}")

@@ -51,7 +51,7 @@ _OUTCOMES: Final = {
     Severity.COSTLY: CaptureOutcome.HEALTHY,
 }
 _PROGRAM_FAILED: Final = 7
-"""Exit code of the examining process if the program itself ended with an error."""
+"""If the examined program itself ended with an error."""
 
 
 @click.command()
@@ -196,7 +196,7 @@ def _examine(
 
 
 def _find_checked_bundles(path: Path) -> list[Path]:
-    """Return the bundle at ``path``, or those of the experiment whose replays were checked.
+    """Use the bundle, or those of the experiment.
 
     Raises:
         InputError: No replays were checked.
@@ -215,8 +215,8 @@ def _find_checked_bundles(path: Path) -> list[Path]:
 
 
 def _find_reported_bundles(path: Path) -> list[Path]:
-    """Return the bundle at ``path``, or those of the experiment at ``path`` that a doctor examined,
-    or else its baseline, whose trace may show blockers."""
+    """Return the bundle at ``path``, or the examined ones of the experiment there, or else its
+    baseline, whose trace may show blockers."""
     if is_bundle(path):
         return [path]
     runs = load_experiment(path, traces=False).runs
@@ -230,19 +230,18 @@ class _Examination(Struct, frozen=True):
     """Examination results of a bundle; at least one is present."""
 
     name: str
-    """Name of the bundle's folder."""
     diagnosis: Diagnosis | None
-    """Doctor findings; None if the doctor did not run."""
+    """None if the doctor did not run."""
     compilation: CompileReport | None
-    """Compilation report; None if nothing was compiled."""
+    """None if nothing was compiled."""
     prediction: Prediction | None
-    """Prediction from eager steps; None if other results are present."""
+    """From eager steps; None if other results are present."""
     replays: ReplayDiagnosis | None
-    """Check of replays; None if it did not run."""
+    """None if the check did not run."""
 
     @property
     def outcomes(self) -> set[CaptureOutcome]:
-        """Outcomes of captures, recorded or predicted."""
+        """Recorded or predicted outcomes of captures."""
         if self.diagnosis is not None:
             return {self.diagnosis.outcome}
         blockers = self.prediction.blockers if self.prediction is not None else ()
@@ -290,11 +289,7 @@ def _print_examination(examined: _Examination, *, is_only_run: bool, everything:
 
 
 def _load_examination(path: Path) -> _Examination:
-    """Load the results of a bundle.
-
-    Raises:
-        InputError: the bundle has no results.
-    """
+    """Load the results; InputError if the bundle has none."""
     run = open_run(path)
     diagnosis = None if run.doctor is None else diagnose(run.doctor)
     compiled = None if run.compilation is None else build_compile_report(run)

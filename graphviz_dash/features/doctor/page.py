@@ -50,7 +50,7 @@ _EVIDENCE_LABELS: Final = {
     DetectionMethod.REPLAY: "seen in a replay",
 }
 _FIRST_OUTPUTS: Final = 3
-"""Number of differing tensors before the others unfold."""
+"""Differing tensors before the others unfold."""
 _MAX_OUTPUTS: Final = 12
 
 
@@ -166,7 +166,7 @@ def _format_facts(group: FindingGroup) -> str:
 
 
 def _format_label(name: str) -> str:
-    """Format a name as a label; leading code, such as ``len(losses) before a step``, is kept."""
+    """Keep leading code, such as ``len(losses) before a step``."""
     code, _, remainder = name.partition(" ")
     if code.isidentifier():
         return escape_html(name[:1].upper() + name[1:])
@@ -240,7 +240,7 @@ def _format_equal_outputs(equal: list[OutputCheck]) -> list[str]:
 
 
 def show_undiagnosed(selection: SelectedExperiment) -> None:
-    """Show capture blockers from an eager trace, and how to create a report."""
+    """Show blockers from an eager trace, and how to create a report."""
     predicted_run = get_comparison(selection.key).predicted_run
     if predicted_run is not None and not isinstance(predicted_run.graph_prediction, Missing):
         show_markup(

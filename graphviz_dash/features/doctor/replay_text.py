@@ -23,7 +23,7 @@ from graphviz_dash.narrative.replay_check import (
 
 
 def print_replay_check(name: str | None, diagnosis: ReplayDiagnosis) -> None:
-    """Print the faults of one check, under its ``name`` if there are several."""
+    """Print the faults, under ``name`` if there are several checks."""
     if name is not None:
         print_heading(name)
     _print(format_replay_verdict(diagnosis))

@@ -21,7 +21,7 @@ _PACKAGES: Final = (
     *("torch", "cuda-python", "cupti-python", "viztracer"),
     *("vllm", "sglang", "transformers", "lightning", "pytorch-lightning"),
 )
-"""Packages whose versions matter for a bug report; none of them is imported."""
+"""Packages whose versions matter; none of them is imported."""
 
 _QUERY: Final = "name,driver_version,memory.total,compute_cap"
 _TIMEOUT_S: Final = 30
@@ -70,7 +70,7 @@ def _describe_machine() -> list[tuple[str, str]]:
 
 
 def _list_gpus() -> list[tuple[str, str]]:
-    """List the GPUs that nvidia-smi reports, one row each."""
+    """List the GPUs that nvidia-smi reports."""
     try:
         result = subprocess.run(
             ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader"],
@@ -89,11 +89,7 @@ def _list_gpus() -> list[tuple[str, str]]:
 
 
 def _find_runs(path: Path) -> list[Path]:
-    """Find the run bundle at ``path``, or those in it.
-
-    Raises:
-        InputError: there is none.
-    """
+    """Find the run bundle at ``path``, or those in it; InputError if there is none."""
     if is_bundle(path):
         return [path]
     runs = sorted(filter(is_bundle, path.iterdir())) if path.is_dir() else []

@@ -21,8 +21,8 @@ from graphviz_dash.narrative.doctor import (
 
 
 def print_diagnosis(name: str | None, diagnosis: Diagnosis, *, everything: bool = True) -> None:
-    """Print the findings of one process, under its ``name`` if there are several; ``everything``
-    adds compared tensors and rules."""
+    """Print findings, under ``name`` if there are several; ``everything`` adds compared tensors and
+    rules."""
     if name is not None:
         print_heading(name)
     click.echo(escape_control_characters(format_doctor_verdict(diagnosis)))
@@ -57,7 +57,7 @@ def print_diagnosis(name: str | None, diagnosis: Diagnosis, *, everything: bool 
 
 
 def print_trace_blockers(prediction: Prediction) -> None:
-    """Print the blockers in the eager trace of a run without a doctor report."""
+    """Print the blockers of a run without a doctor report."""
     source = "its trace" if prediction.covers_whole_trace else "the trace of its eager steps"
     click.echo(f"No doctor report for this run. Blockers in {source}:")
     print_partial_bases(prediction)

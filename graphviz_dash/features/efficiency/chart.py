@@ -18,14 +18,14 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.ceilings import Pipe, Traffic
 
 NO_ARITHMETIC: Final = 0.25
-"""Intensity at which calls without matrix arithmetic are drawn. The roof is as high above them as
-the measured bandwidth is above theirs, at any intensity."""
+"""Intensity of calls without matrix arithmetic. The roof is as high above them as the measured
+bandwidth is above theirs, at any intensity."""
 
 _HEIGHT: Final = 420
 _MIN_SIZE: Final = 5.0
 _MAX_SIZE: Final = 34.0
 _MAX_POINTS: Final = 1_500
-"""Maximum number of points: the calls with the longest times."""
+"""The calls with the longest times."""
 
 _TERM_SHADES: Final[dict[LimitTerm, Shade]] = {
     LimitTerm.ARITHMETIC: BLUE,
@@ -34,11 +34,11 @@ _TERM_SHADES: Final[dict[LimitTerm, Shade]] = {
     LimitTerm.LAUNCH: ORANGE,
 }
 _MAX_INTENSITY: Final = 4_096.0
-"""Largest intensity of the axis, in operations per byte."""
+"""In operations per byte."""
 
 
 def draw_roofline(report: EfficiencyReport, theme: Theme) -> go.Figure | None:
-    """Draw the calls with known limits. None without limits or without such calls."""
+    """Draw the calls with known limits; None without any."""
     if isinstance(report.choice, Missing):
         return None
     limits = [
@@ -137,7 +137,6 @@ def _add_points(
 
 
 def _locate(limit: UnitLimit) -> tuple[float, float]:
-    """Return intensity and rate of a call."""
     work = limit.unit.work
     assert work is not None
     intensity = work.intensity or 0.0

@@ -39,8 +39,7 @@ _NO_LIMITS: Final = "a trace contains no limits of its GPU"
 
 
 def _compare_with_eager(run: Run) -> WorkPairs | None:
-    """Compare the step of a run with graphs with that of the baseline in the same folder; None if
-    they cannot be compared."""
+    """Compare the step of a run with the baseline in the same folder; None if impossible."""
     if not run.graphs or run.replay_trace is None:
         return None
     folder = run.path.parent

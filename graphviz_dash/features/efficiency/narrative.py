@@ -31,7 +31,6 @@ from graphviz_dash.units import (
 MEASURE_COMMAND: Final = "graphviz-dash bench limits"
 
 _MAX_TEXTS: Final = 3
-"""Recommendations that a sentence lists."""
 
 _REMEDY_TITLES: Final[Mapping[Remedy, str]] = {
     Remedy.KERNEL: "Use the eager run's kernels",
@@ -93,7 +92,7 @@ BOUND_NOTES: Final[Mapping[Bound, str]] = {
 
 
 def describe_efficiency(report: EfficiencyReport) -> str:
-    """Describe the share of time near the limit, and the largest predicted savings."""
+    """Describe the share of time near the limit, and the largest savings."""
     subject = "The step" if report.graph is None else "The graph"
     if isinstance(report.choice, Missing):
         text = f"Limits are unknown: {report.choice.reason}. Measure them: {MEASURE_COMMAND}."
@@ -134,7 +133,7 @@ def format_remedy_title(remedy: Remedy) -> str:
 
 
 def format_operators(operators: Sequence[str], count: int = 4) -> str:
-    """Format operators in order, repetitions as counts; the first ``count`` of them."""
+    """Format the first ``count`` operators in order, repetitions as counts."""
     groups: list[tuple[str, int]] = []
     for name in operators:
         if groups and groups[-1][0] == name:
@@ -189,7 +188,7 @@ def find_missing_input(report: EfficiencyReport) -> str:
 
 
 def describe_unknown(report: EfficiencyReport) -> str | None:
-    """Describe the time without a known limit; None if all limits are known."""
+    """Describe time without a known limit; None if all are known."""
     unknown_ns = report.time_ns - report.known_ns
     if unknown_ns <= 0 or isinstance(report.choice, Missing):
         return None
@@ -197,14 +196,14 @@ def describe_unknown(report: EfficiencyReport) -> str | None:
 
 
 def describe_missing_shapes(report: EfficiencyReport) -> str | None:
-    """Describe how to record the shapes of an eager step; None if any are known."""
+    """Describe how to record shapes of an eager step; None if any are known."""
     if report.graph is not None or any(limit.unit.call for limit in report.limits):
         return None
     return "The trace has no shapes. Record them: torch.profiler.profile(record_shapes=True)."
 
 
 def describe_programmatic(report: EfficiencyReport) -> str | None:
-    """Describe programmatic edges and the gaps that more of them could hide; None without any."""
+    """Describe programmatic edges and hideable gaps; None without any."""
     audit = report.programmatic
     if audit is None:
         return None
@@ -225,7 +224,7 @@ def describe_programmatic(report: EfficiencyReport) -> str | None:
 
 
 def describe_device_half(audit: ProgrammaticEdges) -> str:
-    """Describe which kernels of programmatic edges wait and trigger, by their code."""
+    """Describe which kernels wait and trigger, by their code."""
     if audit.unread == audit.edges:
         return (
             "Whether their kernels wait and trigger is unknown: the capture pass reads the code of "
@@ -250,7 +249,7 @@ def describe_device_half(audit: ProgrammaticEdges) -> str:
 
 
 def describe_chains(audit: ProgrammaticEdges) -> str | None:
-    """Describe the longest chains of kernels without programmatic edges; None without any."""
+    """Describe the longest chains without programmatic edges; None without any."""
     if not audit.chains:
         return None
     texts = [

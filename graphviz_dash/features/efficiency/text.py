@@ -41,7 +41,7 @@ _NAME_LENGTH: Final = 36
 
 
 def print_efficiency(report: EfficiencyReport, key: GroupKey, *, everything: bool) -> None:
-    """Print the result, the groups, recommendations and, with everything, all operator calls."""
+    """Print result, groups, recommendations and, with ``everything``, all operator calls."""
     click.echo(escape_control_characters(describe_efficiency(report)))
     unknown = describe_unknown(report)
     if unknown is not None:

@@ -60,11 +60,11 @@ COUNT_METRICS: Final = ("peak_reserved", "launches", "graph_nodes")
 DEFAULT_LIMIT: Final = 0.05
 
 STARTUP_TIME_LIMIT: Final = 0.25
-"""Smallest limit for the start-up time, which is a single value: imports alone vary by 20% (files
-in the page cache, other processes)."""
+"""Limit for the start-up time, a single value: imports alone vary by 20% (files in the page cache,
+other processes)."""
 
 CPU_BOUND_RATIO: Final = 0.8
-"""Ratio of launch CPU time to step time above which a step is CPU-bound."""
+"""Launch CPU time relative to step time above which a step is CPU-bound."""
 
 _HOST_LOAD_WARNING: Final = (
     "All regressions are step times limited by launching. A busy or slow host has the same "
@@ -83,21 +83,19 @@ class GateResult(Struct, frozen=True):
     """Result of comparing an experiment with a baseline."""
 
     limit: float
-    """Largest allowed change, as a fraction."""
+    """Allowed change, as a fraction."""
     experiment: str
-    """Name of the experiment."""
     baseline: str
-    """Name of the baseline's last recording."""
+    """Name of the last recording."""
     recordings: int
-    """Number of recordings in the baseline."""
+    """Number in the baseline."""
     changes: tuple[MetricChange, ...]
-    """All compared metrics."""
     failures: tuple[GateFailure, ...]
     """Failures without a value."""
     differences: tuple[str, ...]
     """Differences in machine and software."""
     notes: tuple[str, ...]
-    """Metrics that were not gated, with the reason."""
+    """Ungated metrics, with the reason."""
 
     @property
     def regressions(self) -> tuple[MetricChange, ...]:
@@ -142,7 +140,7 @@ def get_gated_metric(name: str) -> Metric:
 
 
 def record_experiment(experiment: Experiment) -> BaselineRecording:
-    """Record the baseline values of an experiment; doctor examinations are excluded."""
+    """Record the baseline values; doctor examinations are excluded."""
     return BaselineRecording(
         experiment.name, tuple(_record_run(run) for run in exclude_examinations(experiment).runs)
     )
@@ -165,7 +163,7 @@ def build_baseline(experiments: Sequence[Experiment]) -> Baseline:
 def check_gate(
     experiment: Experiment, baseline: Baseline, baseline_path: object, limit: float = DEFAULT_LIMIT
 ) -> GateResult:
-    """Compare ``experiment`` with ``baseline``; ``where`` is the baseline's path, for errors.
+    """Compare ``experiment`` with ``baseline``; ``baseline_path`` is for errors.
 
     Raises:
         InputError: workload or kind of GPU of a run differs from the baseline's.
@@ -262,7 +260,7 @@ def _record_run(run: Run) -> BaselineRun:
 
 
 def _count_process_iterations(clean: CleanTimings) -> dict[str, tuple[int, ...]]:
-    """Count the iterations of each series per process; empty for a single process."""
+    """Count the iterations of each series; empty for a single process."""
     if len(clean.processes) < 2:
         return {}
     steps = tuple(process.step_count for process in clean.processes)

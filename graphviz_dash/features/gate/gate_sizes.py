@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 REPLAY_METRIC: Final = "loop_replay"
-"""Gated per key: median of the sampled replays of its graphs."""
+"""Median of the sampled replays of a key's graphs."""
 
 _MIN_SAMPLES: Final = 8
-"""Minimum number of replays; resampling seven misses the true median in more than 1% of cases."""
+"""Resampling seven replays misses the true median in more than 1% of cases."""
 
 _MAX_LISTED_KEYS: Final = 8
 
@@ -32,7 +32,7 @@ _KeysById: TypeAlias = Mapping[tuple[str, tuple[int, ...]], BaselineKey]
 
 
 def record_keys(run: Run) -> tuple[BaselineKey, ...]:
-    """Collect the sampled replays per known key; empty if no loop was recorded.
+    """Collect the sampled replays per known key; empty without a loop.
 
     If families share a name, the one with the most steps is used.
     """
@@ -59,13 +59,13 @@ class KeyComparison(Struct, frozen=True):
     """Keys of a run compared with the baseline's."""
 
     changes: tuple[MetricChange, ...]
-    """Changes of keys that both sides have, by family and key."""
+    """By family and key, if both sides have them."""
     notes: tuple[str, ...]
     """Skipped keys, with the reason."""
 
 
 def compare_keys(run: BaselineRun, baselines: Sequence[BaselineRun], limit: float) -> KeyComparison:
-    """Compare the replays of each key with the slowest recording of ``befores``.
+    """Compare the replays of each key with the slowest recording.
 
     A key on one side only is not a failure.
     """
@@ -110,7 +110,7 @@ def _index_by_key(keys: Sequence[BaselineKey]) -> _KeysById:
 
 
 def _rename_family(before: _KeysById, now: _KeysById) -> _KeysById:
-    """Return ``before`` with the current family name if both sides have a single family.
+    """Use the current family name if both sides have a single family.
 
     Unlabelled families are named after the capturing line, which may move.
     """

@@ -31,7 +31,7 @@ _RESAMPLES: Final = 1_000
 _SEED: Final = 20_261_123
 
 MIN_REGRESSION_NS: Final = 1_000
-"""Smallest increase of a median that can be a regression, in ns.
+"""Smallest increase of a median that can be a regression.
 
 Clock, cache and interpreter noise reach this size.
 """
@@ -51,23 +51,19 @@ class MetricChange(Struct, frozen=True):
     """One metric of one run compared with the baseline; lower is better."""
 
     run: str
-    """Name of the run."""
     metric: Metric
-    """Gated metric."""
     baseline: float
-    """Baseline value in the metric's unit; the worst of several recordings."""
+    """In the metric's unit; the worst of several recordings."""
     current: float
-    """Value in the experiment."""
     change: float | None
-    """(now - before) / before; None if before is 0."""
+    """(current - baseline) / baseline; None if the baseline is 0."""
     low: float | None
     """Lower end of the 99% interval of the change; None for exact values."""
     high: float | None
-    """Upper end of the interval; None for exact values."""
+    """Upper end; None for exact values."""
     verdict: Verdict
-    """Verdict on the change."""
     key: str | None = None
-    """Family and key of the graphs; None if the value covers the whole run."""
+    """Family and key of the graphs; None for the whole run."""
 
     @property
     def is_exact(self) -> bool:
@@ -86,15 +82,15 @@ class TimeSeries(Struct, frozen=True):
     processes: Sequence[Sequence[int]]
     """Iterations by process; at least one process."""
     is_correlated: bool = True
-    """True if consecutive iterations are correlated; False for sparse samples of one process."""
+    """Consecutive iterations are correlated; False for sparse samples of one process."""
 
     @property
     def median(self) -> float:
-        """Median over the iterations of all processes."""
+        """Median over all processes."""
         return float(np.median(self._values))
 
     def resample_medians(self, stream: int) -> Floats:
-        """Compute medians of bootstrap resamples, shape (resamples,).
+        """Compute bootstrap medians, shape (resamples,).
 
         Draws processes, then blocks of iterations. Each ``stream`` is independent.
         """

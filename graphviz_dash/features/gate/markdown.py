@@ -17,7 +17,7 @@ from graphviz_dash.model.baseline import Baseline
 from graphviz_dash.units import format_count, pluralize, round_significant
 
 _MAX_CHARS: Final = 300
-"""Maximum number of characters shown of a name or message from a file."""
+"""Characters shown of a name or message from a file."""
 
 _MARKS: Final = {
     Verdict.WORSE: "❌ worse",
@@ -28,8 +28,7 @@ _MARKS: Final = {
 
 
 def write_baseline(baseline: Baseline, file: Path) -> None:
-    """Write ``baseline`` as JSON, replacing an existing file.
-
+    """Write JSON, replacing an existing file.
 
     Raises:
         InputError: no file can be written there.
@@ -128,7 +127,7 @@ def sort_by_verdict(figures: Iterable[MetricChange]) -> list[MetricChange]:
 
 
 def format_code_span(text: object, *, cell: bool = False) -> str:
-    """Format any text as a Markdown code span; ``cell`` escapes bars for use in a table."""
+    """Format text as a Markdown code span; ``cell`` escapes bars for tables."""
     display_name = escape_control_characters(str(text)).strip() or "(empty)"
     if len(display_name) > _MAX_CHARS:
         display_name = f"{display_name[: _MAX_CHARS - 1]}…"

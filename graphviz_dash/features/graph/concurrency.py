@@ -111,7 +111,7 @@ def _describe_edges_by_meaning(measured: MeasuredGraph, needless: RedundantEdges
 
 
 def _describe_without_redundant_edges(measured: MeasuredGraph, needless: RedundantEdges) -> str:
-    """Describe the graph without its redundant edges; empty if it has none."""
+    """Return the description; empty if there are no redundant edges."""
     if not needless.edges:
         return ""
     saved = measured.path.length - needless.path_ns

@@ -56,7 +56,7 @@ def diff_command(a: str, b: str, count: int, exit_code: bool, as_json: bool) -> 
 
 
 def _resolve_side(text: str, loaded: Run | None = None) -> DiffSide:
-    """Resolve an argument; ``loaded`` is a run that need not be loaded again."""
+    """Resolve an argument; ``loaded`` saves loading its run again."""
     path, graph = Path(text), ""
     if not is_bundle(path) and ":" in text:
         before, _, graph = text.rpartition(":")

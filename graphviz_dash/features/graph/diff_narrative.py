@@ -23,12 +23,11 @@ from graphviz_dash.narrative.low_confidence import describe_low_confidence
 from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
 
 _MAKE_GRAPHS: Final = (Pass.CLEAN, Pass.CAPTURE, Pass.RECORDED)
-"""Passes that produce a run's graphs."""
 
 
 def format_graph_title(graph: GraphIdentity) -> str:
-    """Format a title such as "bs 64 · 15 replays · graph-3". Without a name in the workload, use
-    the shape of the first input."""
+    """Format a title such as "bs 64 · 15 replays · graph-3". A workload without names uses the
+    shape of the first input."""
     shape = "×".join(map(str, graph.input_shape)) if graph.input_shape else ""
     key = graph.name or (f"input {shape}" if shape else "")
     replays = "" if graph.replays is None else pluralize(graph.replays, "replay")
@@ -78,7 +77,7 @@ def _count_changes(noun: str, counts: dict[Change, int]) -> str:
 
 
 def describe_update_prediction(prediction: UpdatePrediction) -> str:
-    """Predict the result of cudaGraphExecUpdate from its documented rules."""
+    """Predict cudaGraphExecUpdate from its documented rules."""
     violation = prediction.violation
     if violation is not None:
         suffix = "" if violation.node is None else f" at node {violation.node} of {violation.graph}"
@@ -89,7 +88,7 @@ def describe_update_prediction(prediction: UpdatePrediction) -> str:
 
 
 def describe_update_result(update: GraphUpdate) -> str:
-    """Format the driver's result, and the call's time compared with re-instantiation."""
+    """Format the driver's result, and its time compared with re-instantiation."""
     result = "accepted" if update.result.result == UpdateResult.SUCCESS else "refused"
     detail = "" if result == "accepted" else f", {_format_result(update.result)}"
     if not update.update_ns or not update.instantiate_ns:
@@ -100,7 +99,7 @@ def describe_update_result(update: GraphUpdate) -> str:
 
 
 def describe_device_launch(check: DeviceLaunch) -> str:
-    """Describe whether a graph can be launched from the device, with the first reason if not."""
+    """Describe whether device launch is possible, with the first reason if not."""
     match check.verdict:
         case DeviceLaunchVerdict.YES:
             return "yes"
@@ -114,7 +113,7 @@ def describe_device_launch(check: DeviceLaunch) -> str:
 
 
 def format_device_launch_result(driver_result: DriverResult) -> str:
-    """Format the driver's result for instantiation with device launch."""
+    """Format the driver's result for device launch."""
     return "yes" if driver_result.result == "SUCCESS" else f"no, {_format_result(driver_result)}"
 
 
@@ -128,14 +127,13 @@ def _format_result(driver_result: DriverResult) -> str:
 
 
 def format_node_changes(node: NodeDiff) -> str:
-    """Format the different parameters and a changed position in one line; empty if there are
-    none."""
+    """Format different parameters and a changed position in one line; empty if equal."""
     changed = [f"{change.field} {change.old} to {change.new}" for change in node.fields]
     return ", ".join([*changed, *(["depends on other nodes"] if node.is_moved else [])])
 
 
 def describe_order_effect(effect: OrderEffect) -> str:
-    """Describe the effect of the creation order on the step."""
+    """Describe the effect of the creation order."""
     before, after = effect.step_ns
     text = (
         f"{effect.slower} and {effect.faster} contain the same graph, created in a different "
@@ -148,7 +146,7 @@ def describe_order_effect(effect: OrderEffect) -> str:
 
 
 def explain_missing_graphs(runs: Iterable[Run]) -> list[str]:
-    """Explain why ``runs`` contain no graph, and list graph launches in their traces."""
+    """Explain why ``runs`` contain no graph, with graph launches in their traces."""
     reasons = []
     for run in runs:
         failed = [

@@ -29,10 +29,9 @@ _SHAPES = {
 def export_dot(full_graph: ExpandedGraph, title: str, file: Path) -> None:
     """Write a graph and its nested graphs as DOT.
 
-    Node labels hold name, operator and median time; tooltips hold the full name, module and source.
-    Programmatic dependencies are dashed. Child graphs and conditional bodies are clusters with a
-    dotted incoming edge.
-
+    Labels hold name, operator and median time; tooltips hold full name, module and source.
+    Programmatic dependencies are dashed. Child graphs and bodies are clusters with a dotted
+    incoming edge.
 
     Raises:
         InputError: the file cannot be written.
@@ -78,7 +77,6 @@ def _generate_nodes(
 
 
 def _format_cluster_name(body: GraphBody) -> str:
-    """Return a name that Graphviz draws a frame for."""
     return quote_dot(f"cluster {body.graph}")
 
 

@@ -67,7 +67,6 @@ def nodes(run: Path, file: Path, graph_id: str | None) -> None:
 
 
 def _select_data_dependencies(run: Run, full_graph: ExpandedGraph) -> ExpandedGraph:
-    """Return the graph with only its data dependencies."""
     graph_id = full_graph.table.graph.id
     tables = list(build_tables(run).values())
     concurrency = analyze_run(run, tables)[graph_id]

@@ -107,7 +107,7 @@ def ladder_command(
 
 
 def _load_loop_report(path: Path, name: str | None) -> LoopReport:
-    """Return the loop of the run ``name``, or of the run with the most steps."""
+    """Return the loop of a run, by default the one with the most steps."""
     runs = _load_runs(path)
     if name is not None:
         runs = [run for run in runs if run.name == name]

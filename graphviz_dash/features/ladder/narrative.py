@@ -54,7 +54,6 @@ KEY_METHODS: Final = {
     KeyMethod.VARIABLES: "variable of the capturing function",
     KeyMethod.GRIDS: "kernel grids (multiples of the size, not the size itself)",
 }
-"""Source of a graph's key."""
 
 SIZE_SOURCES: Final = {
     SizeSource.LABEL: "program label (collectors.label)",
@@ -62,14 +61,12 @@ SIZE_SOURCES: Final = {
     SizeSource.SHAPES: "input shapes of fallback steps",
     SizeSource.COPIES: "copies into static inputs before the replay, in the traced window",
 }
-"""Source of a step's real size."""
 
 _MAX_LISTED_SIZES: Final = 12
-"""Maximum number of sizes listed in a sentence."""
 
 
 def format_node_bytes(node_bytes: NodeBytes) -> str:
-    """Memory of executable graphs per node, with its source."""
+    """Format the memory of executable graphs per node, with its source."""
     source = (
         f"measured on {format_count(node_bytes.graphs)} graphs at instantiation"
         if node_bytes.graphs
@@ -82,7 +79,7 @@ def format_node_bytes(node_bytes: NodeBytes) -> str:
 
 
 def describe_memory_method(node_bytes: NodeBytes) -> str:
-    """Method of the memory estimate of a set of sizes."""
+    """Describe the method of the memory estimate."""
     return (
         f"Memory: the pool memory that each graph keeps, {format_node_bytes(node_bytes)}, and the "
         "pool growth for the largest size, taken from the captures that enlarged the pool."
@@ -90,7 +87,7 @@ def describe_memory_method(node_bytes: NodeBytes) -> str:
 
 
 def format_member_title(family: GraphFamily, member: FamilyMember) -> str:
-    """Name of a member among the graphs of its family: "decode, batch 64"."""
+    """Name a member among its family: "decode, batch 64"."""
     return escape_control_characters(f"{family.name}, {format_key(family, member)}")
 
 
@@ -112,7 +109,7 @@ def summarize_loop(report: LoopReport) -> str:
 
 
 def _describe_engine_memory(report: LoopReport) -> str:
-    """Compare the engine's measurement of its captures with ours. Empty if it has none."""
+    """Compare the engine's measurement of its captures with ours; empty if it has none."""
     if report.engine is None or report.engine_capture_bytes is None:
         return ""
     name = report.engine.partition(" ")[0]
@@ -140,7 +137,6 @@ STEP_MODES: Final = {
     StepKind.FALLBACK: "no graph",
     StepKind.CAPTURE: "capture",
 }
-"""Execution of a step."""
 
 ENGINE_MODES: Final = {
     "vLLM": {
@@ -158,7 +154,7 @@ ENGINE_MODES: Final = {
 
 
 def format_mode(report: LoopReport, mode: StepMode) -> str:
-    """Format the execution of steps in the terms of the engine."""
+    """Format the execution in the terms of the engine."""
     engine = (report.engine or "").partition(" ")[0]
     return ENGINE_MODES.get(engine, STEP_MODES).get(mode.kind, STEP_MODES[mode.kind])
 
@@ -172,7 +168,7 @@ def format_mode_spread(mode: StepMode) -> str:
 
 
 def describe_coverage(family: FamilyReport, coverage: Coverage) -> str:
-    """Describe the gain and cost of graphs for the requests above the largest one."""
+    """Describe the gain and cost of graphs for larger requests."""
     amount = format_amount(family, _join_sizes(coverage.new_sizes))
     cost = (
         f"up to {format_bytes(coverage.memory_bytes)} and about {format_ns(coverage.startup_ns)} "
@@ -197,7 +193,6 @@ def describe_coverage(family: FamilyReport, coverage: Coverage) -> str:
 
 
 def _describe_predicted_step(coverage: Coverage) -> str:
-    """Describe the time of a step with the additional sizes, and its range."""
     eager, graph = format_ns(coverage.eager_step_ns), format_ns(coverage.graph_step_ns)
     spread = coverage.graph_step_spread
     limits = "" if spread is None else f" ({format_ns(spread.low)} to {format_ns(spread.high)})"
@@ -213,8 +208,7 @@ def _join_sizes(sizes: Sequence[int]) -> str:
 
 
 def list_size_options(report: LoopReport, family: FamilyReport, sizes: Sequence[int]) -> list[str]:
-    """List the engine's options that capture ``sizes``, to paste into a program or a command.
-    Empty for an unknown engine."""
+    """List the engine's options that capture ``sizes``, to paste; empty for an unknown engine."""
     others = {
         member.size
         for other in report.families
@@ -270,8 +264,8 @@ def describe_losses(family: FamilyReport) -> str:
 
 
 def describe_faster_sizes(family: FamilyReport) -> str:
-    """Describe requests that run faster in a larger graph than at their exact size, beyond the
-    variation between replays. Empty if there are none."""
+    """Describe requests that run faster in a larger graph, beyond the variation between replays;
+    empty if there are none."""
     if isinstance(family.losses, Missing):
         return ""
     gains = []
@@ -299,7 +293,6 @@ def describe_faster_sizes(family: FamilyReport) -> str:
 
 
 def _describe_padding(padding: PaddingCost) -> str:
-    """Describe the padding cost over all steps of a family."""
     steps, per_step = pluralize(padding.steps, "step"), _format_padding_per_step(padding)
     if padding.effect is PaddingEffect.COST:
         return f"Padding cost: {format_ns(padding.total_ns)} of GPU time over {steps}, {per_step}"
@@ -350,7 +343,7 @@ _ARROW: Final = "\N{RIGHTWARDS ARROW}"
 
 
 def _format_savings(before: LadderCost, after: LadderCost) -> str:
-    """Format the changes of memory and startup: ``146 MiB and 54.0 ms of startup less``."""
+    """Format changes: ``146 MiB and 54.0 ms of startup less``."""
     changes = (
         (round(before.memory_bytes - after.memory_bytes), format_bytes, ""),
         (round(before.startup_ns - after.startup_ns), format_ns, " of startup"),
@@ -363,7 +356,7 @@ def _format_savings(before: LadderCost, after: LadderCost) -> str:
 
 
 def describe_fastest(advice: LadderAdvice) -> str:
-    """Describe the fastest set of sizes if it is not the smallest one; empty otherwise."""
+    """Describe the fastest set if it is not the smallest one; empty otherwise."""
     today, sizes = advice.current_use, advice.ladder.sizes
     if sizes == advice.smallest.sizes or not math.isfinite(today.total_ns):
         return ""
@@ -396,12 +389,12 @@ def _format_ladder(sizes: tuple[int, ...]) -> str:
 
 
 def format_sizes(sizes: tuple[int, ...]) -> str:
-    """All capture sizes in the form that an engine accepts: "1, 2, 4"."""
+    """Format sizes in the form that an engine accepts: "1, 2, 4"."""
     return ", ".join(map(str, sizes)) or "none"
 
 
 def list_sets(advice: LadderAdvice) -> list[tuple[str, tuple[int, ...], LadderCost]]:
-    """List the compared sets of sizes: name, sizes and cost; the fastest only if it differs."""
+    """List the compared sets: name, sizes and cost; the fastest only if it differs."""
     sets = [
         ("current", advice.current_sizes, advice.current_use),
         ("recommended", advice.smallest.sizes, advice.smallest.use),
@@ -412,7 +405,7 @@ def list_sets(advice: LadderAdvice) -> list[tuple[str, tuple[int, ...], LadderCo
 
 
 def describe_ceiling(advice: LadderAdvice) -> str:
-    """Describe the cost of a request above the largest size; empty if there is no size."""
+    """Describe the cost above the largest size; empty if there is no size."""
     ceiling = advice.ceiling
     if ceiling.replay_ns is None:
         return ""
@@ -469,7 +462,7 @@ def describe_bound(advice: LadderAdvice) -> str:
 
 
 def describe_step_times(family: FamilyReport) -> str:
-    """Describe the source of times and the step time outside the replay."""
+    """Describe the source of times and the time outside the replay."""
     text = (
         "GPU times are medians of sampled replays with their quartiles, interpolated linearly "
         "between sampled sizes."
@@ -601,7 +594,7 @@ def describe_segmented_step(step: SegmentedStep) -> str:
 
 
 def describe_size_comparison(compared: SizeComparison) -> list[str]:
-    """Describe the padding and startup cost of each run's family, one sentence per run."""
+    """Describe padding and startup cost, one sentence per run."""
     sentences = []
     for run, family in compared.families.items():
         graphs = pluralize(len(family.graphs), "graph")
@@ -624,7 +617,7 @@ def describe_size_comparison(compared: SizeComparison) -> list[str]:
 
 
 def list_member_columns(family: GraphFamily) -> tuple[Column[MemberReport], ...]:
-    """List the columns of the graphs of ``family``."""
+    """List the columns of the graphs."""
     return (
         Column("Key", lambda member: format_key(family, member.member)),
         Column("Steps", lambda member: member.steps, COUNT),
@@ -646,7 +639,7 @@ def _get_median(summary: Summary | None) -> float | None:
 
 
 def list_mode_columns(report: LoopReport) -> tuple[Column[StepMode], ...]:
-    """List the columns of the steps of ``report`` by phase and mode."""
+    """List the columns of the steps by phase and mode."""
     return (
         Column("Phase", lambda mode: mode.phase or None),
         Column("Mode", lambda mode: format_mode(report, mode)),
@@ -660,7 +653,7 @@ def list_mode_columns(report: LoopReport) -> tuple[Column[StepMode], ...]:
 
 
 def list_set_rows(advice: LadderAdvice) -> dict[str, list[str]]:
-    """List the figures of the compared sets of sizes (:func:`list_sets`), by title."""
+    """List the figures of the sets of :func:`list_sets`, by title."""
     sets = list_sets(advice)
     uses = [use for _, _, use in sets]
     rates = [advice.compute_throughput(use) for use in uses]

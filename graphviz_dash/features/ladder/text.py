@@ -48,7 +48,7 @@ def print_ladder(
     coverage: Coverage | None,
     count: int,
 ) -> None:
-    """Print the advice for ``family``, and ``count`` of its graphs by size."""
+    """Print the advice, and ``count`` graphs by size."""
     if coverage is not None and coverage.is_worthwhile:
         click.echo(describe_coverage(family, coverage))
     if not isinstance(advice, Missing):
@@ -77,7 +77,7 @@ def print_ladder(
 
 
 def _print_modes(report: LoopReport) -> None:
-    """Print the steps by phase and mode, and the reasons for steps without a graph."""
+    """Print the modes, and the reasons for steps without a graph."""
     click.echo()
     print_rows(list_mode_columns(report), report.modes)
     for sentence in describe_eager_steps(report):

@@ -44,7 +44,7 @@ NO_OWN_GRAPHS: Final = (
     "No run of this experiment launched a graph in its clean pass. An unmodified recorded program "
     "has none; see the Graphs page for its launch times."
 )
-"""Text for an experiment without separately timed launches."""
+"""For an experiment without separately timed launches."""
 
 MEASURE_TITLES: Final = {
     LaunchMeasure.CAPTURE: "Capture",
@@ -61,7 +61,6 @@ MEASURE_TITLES: Final = {
     LaunchMeasure.STREAM: "Stream launch, end to end",
     LaunchMeasure.STREAM_DEVICE: "Stream launch, device",
 }
-"""Title of each measure."""
 
 
 _CHAPTER: Final = """
@@ -93,8 +92,7 @@ def build_metrics_chapter() -> str:
 
 
 def format_topology(topology: Topology) -> str:
-    """Name such as "chain of 100", "4 parallel chains of 10, one root", "chain of 100, one
-    Host"."""
+    """Name a topology: "4 parallel chains of 10, one root", "chain of 100, one Host"."""
     if topology.width == 1:
         name = f"chain of {format_count(topology.length)}"
     else:
@@ -104,12 +102,12 @@ def format_topology(topology: Topology) -> str:
 
 
 def format_chain_family(family: ChainFamily) -> str:
-    """Name such as "4 parallel chains" or "4 parallel chains, one root"."""
+    """Name a family: "4 parallel chains, one root"."""
     return f"{family.width} parallel chains{', one root' if family.single_root else ''}"
 
 
 def summarize_launch_costs(costs: LaunchCosts) -> str:
-    """Describe in one sentence how launch time grows with graph size."""
+    """Describe the growth with graph size in one sentence."""
     repeat = costs.lines.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
     if repeat is None:
         return describe_launch_costs(costs)
@@ -121,7 +119,7 @@ def summarize_launch_costs(costs: LaunchCosts) -> str:
 
 
 def describe_launch_costs(costs: LaunchCosts) -> str:
-    """Describe how launch time grows with graph size, compared with separate kernel launches."""
+    """Describe the growth with graph size, compared with separate launches."""
     repeat = costs.lines.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
     stream = costs.lines.get(LaunchMeasure.STREAM_CPU)
     gpu = costs.recording.environment.gpu_name
@@ -172,7 +170,7 @@ def _format_machine(machine: Environment) -> str:
 
 
 def describe_extra_costs(costs: LaunchCosts) -> list[str]:
-    """Describe the launch cost of roots, other node kinds and Python, one sentence each."""
+    """Describe the cost of roots, other kinds and Python, one sentence each."""
     lines = []
     if costs.root is not None:
         lines.append(
@@ -196,7 +194,7 @@ def _format_added_time(extra: AddedTime) -> str:
 
 
 def format_interval(spread: Spread) -> str:
-    """Format both ends of a spread of times."""
+    """Format both ends."""
     return f"{format_ns(spread.low)} to {format_ns(spread.high)}"
 
 
@@ -235,7 +233,7 @@ def _list_names(names: Collection[str]) -> str:
 
 
 def summarize_verdicts(graphs: Sequence[ProgramGraph]) -> str:
-    """Compare launches of one or more graphs with expectations, in one sentence."""
+    """Compare launches with expectations, in one sentence."""
     verdicts = [
         (graph, graph.verdict) for graph in graphs if not isinstance(graph.verdict, Missing)
     ]
@@ -263,8 +261,7 @@ def summarize_verdicts(graphs: Sequence[ProgramGraph]) -> str:
 
 
 def format_launch_verdict(program_graph: ProgramGraph, *, with_reason: bool = True) -> str:
-    """Compare a graph's repeat launch with the prediction. Omits the reason for a missing verdict
-    unless ``why``."""
+    """Compare a repeat launch with the prediction; ``with_reason`` explains a missing verdict."""
     verdict = program_graph.verdict
     if isinstance(verdict, Missing):
         reason = f": {verdict.reason}" if with_reason else ""
@@ -288,7 +285,7 @@ def _format_ratio_range(verdict: LaunchVerdict) -> str:
 
 
 def describe_own_graphs(graphs: Sequence[ProgramGraph], limit: int) -> list[str]:
-    """Describe launches of ``graphs``, and the ``limit`` largest in detail. Reasons appear once."""
+    """Describe launches, the ``limit`` largest in detail. Reasons appear once."""
     largest = sorted(graphs, key=lambda graph: graph.nodes, reverse=True)[:limit]
     return [
         summarize_verdicts(graphs),
@@ -297,8 +294,8 @@ def describe_own_graphs(graphs: Sequence[ProgramGraph], limit: int) -> list[str]
 
 
 def describe_own_graph(program_graph: ProgramGraph, *, with_reason: bool = True) -> str:
-    """Describe a graph and compare its launch with a chain of its size. ``why`` adds the reason for
-    a missing verdict."""
+    """Describe a graph and compare its launch with a chain; ``with_reason`` explains a missing
+    verdict."""
     intro = f"{program_graph.name} of {program_graph.run}: {pluralize(program_graph.nodes, 'node')}"
     if program_graph.shape is not None:
         shape = program_graph.shape

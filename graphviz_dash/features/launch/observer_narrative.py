@@ -20,7 +20,6 @@ OBSERVER_TITLES: Final = {
     Observer.GRAPH_LEVEL: "CUPTI, a record per graph",
     Observer.NODE_LEVEL: "CUPTI, a record per node",
 }
-"""Title of each observer."""
 
 OBSERVER_MEANINGS: Final = {
     Observer.NONE: "two processes, the first and the last",
@@ -30,7 +29,7 @@ OBSERVER_MEANINGS: Final = {
     Observer.GRAPH_LEVEL: "CUPTI_ACTIVITY_KIND_GRAPH_TRACE: start and end of each graph launch",
     Observer.NODE_LEVEL: "CUPTI's records of kernels, memcpys and memsets, also within graphs",
 }
-"""Attached tool or method of each observer."""
+"""Attached tool or method."""
 
 MEASURE_TITLES: Final = {
     StepMeasure.LAUNCH: (
@@ -45,11 +44,11 @@ MEASURE_TITLES: Final = {
     ),
     StepMeasure.REPORTED: ("Reported by the tool", "GPU time per step as the tool reports it"),
 }
-"""Title and definition of each measure, in display order."""
+"""Title and definition, in display order."""
 
 
 def describe_observer_effect(effect: ObserverEffect) -> str:
-    """Describe the unobserved step time and the slowdown under each observer."""
+    """Describe the unobserved time and the slowdown under each observer."""
     unobserved = effect.get_row(Observer.NONE)
     if unobserved is None or StepMeasure.STEP not in unobserved.effects:
         return f"{effect.run} was not timed with nothing attached."
@@ -78,7 +77,7 @@ def _format_slowdown(effect: MeasureEffect) -> str:
 
 
 def list_missing_observers(effect: ObserverEffect) -> tuple[str, ...]:
-    """List untested observers with the reason: "CUDA events: the driver has none"."""
+    """List reasons: "CUDA events: the driver has none"."""
     return tuple(
         f"{OBSERVER_TITLES[observer]}: {reason}" for observer, reason in effect.untested.items()
     )

@@ -41,7 +41,7 @@ from graphviz_dash.units import format_count, format_ns, format_percent, format_
 
 
 def print_recording(path: str, costs: LaunchCosts) -> None:
-    """Print a recording: growth of each measure with graph size, and every median."""
+    """Print the growth of each measure with graph size, and every median."""
     recording = costs.recording
     machine = recording.environment
     click.echo(escape_control_characters(describe_launch_costs(costs)))
@@ -92,7 +92,7 @@ def _print_fits(fits: Mapping[LaunchMeasure, GrowthFit]) -> None:
 
 
 def print_launch_comparison(comparison: LaunchComparison) -> None:
-    """Print the medians of several recordings side by side."""
+    """Print medians side by side."""
     print_heading("Medians and their ratios to the first recording")
     click.echo(escape_control_characters(describe_launch_comparison(comparison)))
     names = comparison.names
@@ -169,7 +169,7 @@ _MAX_SENTENCES = 6
 def print_own_graphs(
     name: str, experiment: Experiment, references: Mapping[str, LaunchCosts]
 ) -> None:
-    """Print the shape and the costs of every captured graph, next to a chain of its size."""
+    """Print shape and costs of every captured graph, next to a chain of its size."""
     graphs = list_program_graphs(experiment, references)
     print_heading(f"Graphs of {name}")
     if not graphs:
@@ -214,7 +214,7 @@ def print_own_graphs(
 
 
 def print_observers(experiment: Experiment) -> None:
-    """Print the effect of each observer on the steps of each run."""
+    """Print the effect of each observer on each run."""
     effects = [(run.name, compute_observer_effect(run)) for run in experiment.runs]
     print_heading("Profiler overhead")
     for name, effect in effects:

@@ -20,12 +20,12 @@ from graphviz_dash.charts.shades import Theme, get_colour
 from graphviz_dash.units import format_bytes, format_ns
 
 _MAX_POINTS: Final = 400
-"""Maximum number of moments on the chart of memory."""
+"""Moments on the chart of memory."""
 
 _TIME_AXIS: Final = "Seconds since the start of the process"
 
 _MAX_BOXES: Final = 1_200
-"""Maximum number of boxes on the chart of activities."""
+"""Boxes on the chart of activities."""
 
 _PATTERNS: Final = {
     LedgerPart.FREE: "\\",
@@ -33,11 +33,11 @@ _PATTERNS: Final = {
     LedgerPart.REMAINDER: "/",
     LedgerPart.ALLOCATIONS: ".",
 }
-"""Hatching of parts without a known purpose."""
+"""Parts without a known purpose are hatched."""
 
 
 def draw_memory_ledger(ledger: MemoryLedger, theme: Theme) -> go.Figure:
-    """Draw the parts of the device memory over time, as stacked areas."""
+    """Draw the parts over time, as stacked areas."""
     moments = select_moments(ledger.moments)
     peak = max(moment.used for moment in moments)
     size, unit = (1 << 30, "GiB") if peak >= 4 << 30 else (1 << 20, "MiB")
@@ -68,7 +68,7 @@ def draw_memory_ledger(ledger: MemoryLedger, theme: Theme) -> go.Figure:
 
 
 def select_moments(moments: tuple[MemoryMoment, ...]) -> list[MemoryMoment]:
-    """Select moments evenly, with the first, the last and the peak."""
+    """Select moments evenly, with first, last and peak."""
     if len(moments) <= _MAX_POINTS:
         return list(moments)
     last = len(moments) - 1
@@ -78,7 +78,7 @@ def select_moments(moments: tuple[MemoryMoment, ...]) -> list[MemoryMoment]:
 
 
 def draw_startup(ledger: StartupLedger, theme: Theme) -> go.Figure | None:
-    """Draw the activities of each thread below each other, inner ones lower. None without any."""
+    """Draw activities by thread, inner ones lower; None without any."""
     boxes = sorted(ledger.boxes, key=lambda box: box.begin_ns - box.end_ns)[:_MAX_BOXES]
     if not boxes:
         return None
@@ -116,7 +116,7 @@ def draw_startup(ledger: StartupLedger, theme: Theme) -> go.Figure | None:
 
 
 def _name_row(row: tuple[int, int], number: int) -> str:
-    """Name the first row of a thread; the others get blank labels of different lengths."""
+    """Name the first row; others get blank labels of different lengths."""
     thread, depth = row
     if depth:
         return "\u200b" * (number + 1)

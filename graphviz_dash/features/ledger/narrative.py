@@ -33,7 +33,6 @@ from graphviz_dash.units import (
 
 _MIB: Final = 1 << 20
 _MAX_SIZES: Final = 3
-"""Sizes of workspaces in a sentence."""
 
 PART_MEANINGS: Final[Mapping[LedgerPart, str]] = {
     LedgerPart.OTHER_PROCESSES: "Memory in use before this process had a context.",
@@ -61,7 +60,6 @@ PART_MEANINGS: Final[Mapping[LedgerPart, str]] = {
     ),
     LedgerPart.REMAINDER: "Growth outside the allocator without a known cause.",
 }
-"""Meaning of each part of the memory."""
 
 
 def describe_process(process: LedgerProcess) -> str:
@@ -77,7 +75,7 @@ def describe_process(process: LedgerProcess) -> str:
 
 
 def describe_memory(ledger: MemoryLedger) -> str:
-    """Describe the memory at the end of the start-up: its sum, its size on the device."""
+    """Describe the memory at the end of the start-up."""
     moment = ledger.end_of_startup
     remainder = moment.parts.get(LedgerPart.REMAINDER, 0)
     text = f"{format_bytes(moment.used)} in use after start-up"
@@ -91,7 +89,7 @@ def describe_memory(ledger: MemoryLedger) -> str:
 
 
 def describe_workspaces(ledger: MemoryLedger) -> str | None:
-    """Describe the workspaces of libraries by stream; None without any."""
+    """Describe library workspaces by stream; None without any."""
     if not ledger.workspaces:
         return None
     by_size = Counter(item.bytes for item in ledger.workspaces)
@@ -105,8 +103,8 @@ def describe_workspaces(ledger: MemoryLedger) -> str | None:
 
 
 def describe_losses(report: LedgerReport) -> tuple[str, ...]:
-    """Describe memory that captures took and cannot use: of failed captures, and freed memory that
-    waits for other streams."""
+    """Describe unusable memory: of failed captures, and freed memory that waits for other
+    streams."""
     texts = []
     failures = [graph for graph in report.graphs if graph.failure]
     size = report.memory.moments[-1].parts.get(LedgerPart.FAILED_POOLS, 0) if report.memory else 0
@@ -156,7 +154,7 @@ def describe_saving(saving: Saving) -> str:
 
 
 def describe_fit(prediction: FitPrediction) -> str:
-    """Say if the predicted memory fits, and by how much."""
+    """Describe whether the predicted memory fits, and by how much."""
     used = f"{format_bytes(prediction.used)} ± {format_bytes(prediction.error)}"
     startup = format_ns(prediction.startup_ns)
     if prediction.total is None or prediction.excess is None:

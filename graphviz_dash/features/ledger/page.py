@@ -38,11 +38,10 @@ from graphviz_dash.units import format_bytes, format_ns, format_percent, format_
 
 _MIB: Final = 1 << 20
 _GROWTH_ROWS: Final = 12
-"""Maximum number of causes in the table."""
 
 
 def show_ledgers(selection: SelectedExperiment, reports: Sequence[LedgerReport]) -> None:
-    """Show the ledger of the selected run; nothing without ledgers."""
+    """Show the ledger of the selected run."""
     if not reports:
         return
     names = [report.run for report in reports]

@@ -38,7 +38,7 @@ _MIN_GROWTH = 1 << 20
 
 
 def print_ledgers(reports: Sequence[tuple[LedgerReport, FitPrediction | None]], count: int) -> None:
-    """Print the ledgers of all runs, each with its prediction for another configuration."""
+    """Print each ledger with its prediction for another configuration."""
     if not reports:
         click.echo("No ledger: record the experiment again with this version of graphviz-dash.")
     if len(reports) > 1:
@@ -50,7 +50,6 @@ def print_ledgers(reports: Sequence[tuple[LedgerReport, FitPrediction | None]], 
 
 
 def _print_processes(reports: Sequence[LedgerReport]) -> None:
-    """Print the memory and the start-up of each process."""
     print_heading("Processes after start-up")
     table = create_table("run", "process", "memory", "start-up", right=[2, 3])
     for report in reports:

@@ -23,7 +23,7 @@ from graphviz_dash.features.memory.comparison import MemoryComparison
 from graphviz_dash.units import format_bytes, format_percent, format_signed_bytes
 
 _PATTERNS: Final = {MemoryPart.SHARED: "x", MemoryPart.UNUSED: "/", MemoryPart.CACHE: "\\"}
-"""Hatching of memory that is reserved but unused at the displayed time."""
+"""Hatching of reserved but unused memory."""
 
 _USE_PARTS: Final = {
     ByteCategory.EXCLUSIVE: MemoryPart.EXCLUSIVE,
@@ -31,24 +31,24 @@ _USE_PARTS: Final = {
     ByteCategory.WORKSPACE: MemoryPart.WORKSPACES,
     ByteCategory.MODEL: MemoryPart.GRADIENTS,
 }
-"""Colours of pool uses; model tensors in pools are mostly gradients."""
+"""Model tensors in pools are mostly gradients."""
 
 _MAX_ROWS: Final = 60
-"""Maximum number of graphs on a map; more rows would be thinner than their names."""
+"""Graphs on a map; more rows would be thinner than their names."""
 
 _MAX_SEGMENT_LINES: Final = 24
-"""Maximum number of segments with a line at the start of each."""
+"""Segments with a line at the start of each."""
 
 _MAP_ROW_HEIGHT: Final = 18
-"""Height of a graph's row on the map, in pixels."""
+"""In pixels."""
 
 _MAX_NAMED_GRAPHS: Final = 12
-"""Maximum number of graphs with a name at each row."""
+"""Graphs with a name at each row."""
 
 
 def draw_memory(result: MemoryComparison, theme: Theme, *, outside: bool) -> go.Figure | None:
-    """Draw a bar per run, divided into parts; ``outside`` includes memory outside the allocator.
-    None if no run has a memory pass."""
+    """Draw a bar per run; ``outside`` includes memory outside the allocator. None without a memory
+    pass."""
     reports = result.reports
     if not reports:
         return None
@@ -101,11 +101,11 @@ _ALLOCATOR_PARTS: Final[tuple[tuple[str, str, MemoryPart], ...]] = (
     ("free, private pools", "pools_free", MemoryPart.UNUSED),
     ("free, default pool", "default_free", MemoryPart.CACHE),
 )
-"""Parts in the allocator's statistics with their labels and colours."""
+"""Allocator statistics with labels and colours."""
 
 
 def draw_allocator(uses: Sequence[AllocatorState], theme: Theme) -> go.Figure | None:
-    """Draw a bar per run, divided by the allocator's statistics; None without statistics."""
+    """Draw a bar per run by allocator statistics; None without any."""
     longest = max((use.reserved for use in uses), default=0)
     if not longest:
         return None
@@ -136,7 +136,7 @@ def draw_allocator(uses: Sequence[AllocatorState], theme: Theme) -> go.Figure | 
 
 
 def _build_marker(part: MemoryPart, theme: Theme) -> dict[str, object]:
-    """Build the style of a part; unused memory is hatched."""
+    """Build the style; unused memory is hatched."""
     colour = get_colour(MEMORY_SHADES[part], theme)
     shape = _PATTERNS.get(part)
     return {
@@ -149,8 +149,8 @@ def _build_marker(part: MemoryPart, theme: Theme) -> dict[str, object]:
 
 
 def draw_pool_map(pool: PoolMap, theme: Theme) -> go.Figure | None:
-    """Draw a row per graph over the bytes of its pool: exclusive, shared, workspaces and model
-    tensors. None for a pool without graphs; the first 60 graphs otherwise."""
+    """Draw the first 60 graphs over the bytes of their pool: exclusive, shared, workspaces and
+    model tensors. None without graphs."""
     rows = pool.rows[:_MAX_ROWS]
     if not rows:
         return None
@@ -200,7 +200,7 @@ def draw_pool_map(pool: PoolMap, theme: Theme) -> go.Figure | None:
 
 
 def _build_vertical_line(at: float) -> dict[str, Any]:
-    """Build a vertical line over the height of the axes, ten times as fast as ``add_vline``."""
+    """Build the line ten times as fast as ``add_vline``."""
     line = {"width": 0.5, "dash": "dot"}
     return {
         **{"type": "line", "line": line, "opacity": 0.25},

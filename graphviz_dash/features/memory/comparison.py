@@ -23,25 +23,24 @@ class MemoryComparison(Struct, frozen=True):
     """Memory of an experiment's runs."""
 
     reports: tuple[MemoryReport, ...]
-    """Reports of the runs that have one."""
     differences: tuple[MemoryDifference, ...]
-    """Differences of the runs that have a comparable baseline."""
+    """Differences of runs with a comparable baseline."""
     missing: Mapping[str, Missing]
-    """Reasons for missing reports, by run name."""
+    """By run name."""
     runs: Mapping[str, RunComparison]
-    """Compared runs, by name."""
+    """By name."""
 
     def __getitem__(self, run: str) -> MemoryReport:
         """Return the report of a run (KeyError if it has none)."""
         return {report.run: report for report in self.reports}[run]
 
     def get_difference(self, run: str) -> MemoryDifference | None:
-        """Return the difference of a run from its baseline, or None if not comparable."""
+        """Return a run's difference from its baseline, or None if not comparable."""
         return {change.run: change for change in self.differences}.get(run)
 
 
 def compare_memory(comparison: Comparison) -> MemoryComparison:
-    """Compare the memory of every run of ``comparison`` with the same baselines."""
+    """Compare the memory of every run with the same baselines."""
     results = {run.name: build_memory_report(run.run) for run in comparison.runs}
     reports = {name: report for name, report in results.items() if isinstance(report, MemoryReport)}
     differences = tuple(

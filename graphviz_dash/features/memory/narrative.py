@@ -68,7 +68,6 @@ PART_MEANINGS: Final[Mapping[MemoryPart, str]] = {
         "is all used device memory, other processes included."
     ),
 }
-"""Meaning of each part, for pages and documentation."""
 
 PUBLISHED_OVERHEAD: Final = (
     "For per-layer graphs, NeMo's documentation reports ~20% more memory for activations (GPT-3 "
@@ -80,7 +79,7 @@ Source: evaluation/reports/2026-11-21-gpt-training.md."""
 
 
 def describe_memory_cost(comparison: MemoryComparison, run_name: str | None = None) -> str:
-    """Describe the memory of the baselines and its changes by graphs, peak first; printable.
+    """Describe the baselines and changes by graphs, peak first; printable.
 
     ``run_name`` restricts it to one run and its baseline.
     """
@@ -152,7 +151,7 @@ def _describe_captured_pools(run: str, pools: CapturedPools) -> str:
 
 
 def describe_allocator(use: AllocatorState) -> str:
-    """Describe the allocator's statistics of a run, with the graph pools first."""
+    """Describe the allocator's statistics, graph pools first."""
     moment = "at the time of the snapshot" if use.is_snapshot else "at exit"
     text = f"{escape_control_characters(use.run)} reserves {format_bytes(use.reserved)} {moment}"
     if use.pools and use.reserved:
@@ -168,7 +167,7 @@ def describe_allocator(use: AllocatorState) -> str:
 
 
 def get_allocator_hint(runs: Sequence[Run]) -> str:
-    """Explain how to record the memory of ``runs`` without a memory pass or statistics."""
+    """Explain how to record memory without a memory pass or statistics."""
     hint = "graphviz-dash collect --workload records a memory pass of each mode."
     if any(run.manifest.sources for run in runs):
         hint += (
@@ -179,8 +178,7 @@ def get_allocator_hint(runs: Sequence[Run]) -> str:
 
 
 def build_memory_pass_hint(runs: Sequence[Run]) -> tuple[str, str]:
-    """Return the instruction and command for a memory pass of ``runs``; empty if they have no
-    command."""
+    """Return instruction and command for a memory pass; empty if there is no command."""
     if any(run.mode.is_recorded or run.manifest.sources for run in runs):
         return "graphviz-dash collect --workload records one for each mode.", ""
     return (

@@ -13,11 +13,11 @@ SNAPSHOT_GROUPS: Final = (
     ("By block size", "sizes"),
     ("By allocating line", "lines"),
 )
-"""Title and field of each group of a snapshot's live memory."""
+"""Title and field of each group."""
 
 
 def list_snapshots(runs: Iterable[Run]) -> tuple[tuple[str, MemoryUse], ...]:
-    """The names of imported runs with a snapshot, and its content."""
+    """List imported runs with a snapshot, and its content."""
     return tuple(
         (run.name, run.memory) for run in runs if run.memory is not None and run.manifest.sources
     )

@@ -29,7 +29,7 @@ from graphviz_dash.units import format_bytes, format_count, format_signed_bytes,
 
 
 def print_memory(result: MemoryComparison, count: int) -> None:
-    """Print the memory breakdown of each run, and its pools with ``count`` graphs per run."""
+    """Print each run's breakdown and pools, with ``count`` graphs."""
     click.echo(describe_memory_cost(result))
     by_layer = {report.run for report in result.reports if report.mode.captures_layers}
     if any(
@@ -129,7 +129,7 @@ def _print_graphs(report: MemoryReport, count: int) -> None:
 
 
 def print_snapshot(use: MemoryUse, count: int, name: str | None = None) -> None:
-    """Print the memory of a snapshot, with ``count`` sizes and lines.
+    """Print a snapshot with ``count`` sizes and lines.
 
     ``name`` is its run; None for a single snapshot.
     """

@@ -67,7 +67,7 @@ def predict_command(
 
 
 def _predict_path(path: Path, calibration: Calibration) -> Prediction | Missing:
-    """Predict from the eager trace, run or experiment at ``path``."""
+    """Accept an eager trace, run or experiment."""
     if not path.is_dir():
         return predict(open_run_trace(path), calibration)
     if is_bundle(path):

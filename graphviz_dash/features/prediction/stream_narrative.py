@@ -70,7 +70,7 @@ _VERDICT_REASONS: Final = {
 
 
 def describe_parallel_verdict(prediction: ParallelPrediction) -> str:
-    """Describe in one sentence whether several streams would help."""
+    """Describe whether several streams would help, in one sentence."""
     best = prediction.best
     if prediction.verdict is not ParallelVerdict.FASTER:
         caveat = _SOURCE_CAVEATS[prediction.work.source]
@@ -91,15 +91,14 @@ def describe_parallel_verdict(prediction: ParallelPrediction) -> str:
 def describe_parallel(
     name: str, plan: ParallelPlan | None, prediction: ParallelPrediction
 ) -> tuple[str, ...]:
-    """Describe the effect of several streams on a graph of run ``name``, or the results of ``plan``
-    if it was captured so."""
+    """Describe the effect of several streams, or the results of ``plan`` if captured so."""
     if plan is not None:
         return describe_plan(name, plan)
     return (describe_parallel_verdict(prediction), *list_parallel_notes(prediction))
 
 
 def list_parallel_notes(prediction: ParallelPrediction) -> tuple[str, ...]:
-    """Describe the basis, the bounds and the contention cost of the prediction."""
+    """Describe basis, bounds and contention cost."""
     least, schedule = prediction.lower_bound, prediction.plan.schedule
     path, capacity = format_ns(round(prediction.path_ns)), format_ns(round(least.capacity_ns))
     if prediction.work.source is NeedSource.OPERATORS:
@@ -129,7 +128,7 @@ def list_parallel_notes(prediction: ParallelPrediction) -> tuple[str, ...]:
 
 
 def build_stream_row(row: StreamPrediction) -> tuple[str, str, str, str, str]:
-    """Build a row of one stream count, under STREAM_HEADINGS."""
+    """Build a row under STREAM_HEADINGS."""
     step = row.step
     bounds = [
         "" if value is None or step.low == step.high else format_ns(round(value))
@@ -199,14 +198,14 @@ def describe_eager_bounds(bounds: Sequence[EagerBounds]) -> str:
 
 
 def build_eager_row(bounds: EagerBounds) -> tuple[str, str, str, str]:
-    """Build a row of one stream count, under EAGER_HEADINGS."""
+    """Build a row under EAGER_HEADINGS."""
     value = "–" if bounds.value_ns is None else format_ns(round(bounds.value_ns))
     low, high = (format_ns(round(ns)) for ns in (bounds.low_ns, bounds.high_ns))
     return str(bounds.streams), low, value, high
 
 
 _MAX_SLOWDOWN: Final = 1.02
-"""Time ratio to the line up to which a small workspace is worth trying."""
+"""Time relative to one stream up to which a small workspace is worth trying."""
 
 ATTEMPT_HEADINGS: Final = (
     "streams",
@@ -228,7 +227,7 @@ _PLAN_REASONS: Final = {
 
 
 def describe_plan(name: str, plan: ParallelPlan) -> tuple[str, ...]:
-    """Describe the result of the plan of run ``name``, its cost and its check."""
+    """Describe the result of a plan, its cost and its check."""
     attempt = select_attempt(plan)
     line_ns = (attempt and attempt.serial_ns) or compute_attempt_ns(plan.serial)
     plan_ns = None if attempt is None else compute_attempt_ns(attempt)
@@ -288,7 +287,7 @@ def _describe_bounds(plan: ParallelPlan) -> tuple[str, ...]:
 
 
 def _describe_larger_plans(plan: ParallelPlan) -> tuple[str, ...]:
-    """Describe the gain from more memory and alternatives."""
+    """Describe alternatives and the gain from more memory."""
     larger = find_larger_plans(plan)
     if not larger:
         return ()
@@ -344,7 +343,7 @@ def _describe_check(check: ParallelCheck) -> str:
 
 
 def build_attempt_row(plan: ParallelPlan, attempt: Attempt) -> tuple[str, ...]:
-    """Build the row of a tested or predicted plan, under ATTEMPT_HEADINGS."""
+    """Build a row under ATTEMPT_HEADINGS."""
     time_ns, speedup = compute_attempt_ns(attempt), compute_attempt_speedup(plan, attempt)
     sizes = [
         "–" if size is None else format_bytes(size)

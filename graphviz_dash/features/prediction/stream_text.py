@@ -54,8 +54,7 @@ def print_eager_bounds(prediction: Prediction) -> None:
 
 
 def print_parallel(run: Run, prediction: ParallelPrediction | Missing) -> None:
-    """Print multi-stream predictions for a graph of ``run``, or the reason if unavailable; results
-    for a run captured on several streams."""
+    """Print predictions, or the reason if unavailable; results for a run on several streams."""
     if isinstance(prediction, Missing):
         click.echo(f"  on several streams: {prediction.reason}")
         return

@@ -30,8 +30,7 @@ from graphviz_dash.units import format_count, format_ns, format_ratio
 
 
 def print_prediction(prediction: Prediction, modules: int, shipped: bool) -> None:
-    """Print a prediction with ``modules`` of its modules. ``shipped`` is true for the included
-    calibration."""
+    """Print ``modules`` modules; ``shipped`` is true for the included calibration."""
     click.echo(escape_control_characters(format_prediction_verdict(prediction)))
     click.echo(_format_calibration(prediction, shipped))
     _print_figures(prediction)
@@ -53,14 +52,14 @@ def print_prediction_summary(prediction: Prediction) -> None:
 
 
 def print_partial_bases(prediction: Prediction) -> None:
-    """Print why a prediction covers only a part of the trace or of its work."""
+    """Print why a prediction covers only part of the trace or of its work."""
     for text in list_partial_bases(prediction):
         click.echo(escape_control_characters(f"Partial: {text}."))
 
 
 def print_scored_predictions(result: Comparison) -> None:
-    """Print predictions of each run next to the measurements, for the eager trace and for captures
-    on several streams."""
+    """Print predictions next to measurements, for the eager trace and captures on several
+    streams."""
     for run in result.runs:
         if not isinstance(run.prediction, Missing):
             print_heading(f"{run.name}: prediction and measurement")
@@ -141,8 +140,7 @@ def _print_reasons(prediction: Prediction) -> None:
 
 
 def print_predicted_blockers(result: Comparison) -> None:
-    """Print capture blockers of the run without a graph; nothing without such a run or its
-    prediction."""
+    """Print blockers of the run without a graph, if it has a prediction."""
     if result.predicted_run is not None and not isinstance(
         result.predicted_run.graph_prediction, Missing
     ):

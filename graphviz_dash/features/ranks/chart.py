@@ -22,10 +22,10 @@ from graphviz_dash.charts.shades import IDLE, WARNING, Shade, Theme, get_colour
 from graphviz_dash.units import format_ns, format_percent
 
 RANK_COLOURS: Final = MODULE_SHADES
-"""Colours of ranks, in order. With more ranks, colours repeat and marker shapes differ."""
+"""With more ranks, colours repeat and marker shapes differ."""
 
 MAX_COLLECTIVES: Final = 64
-"""Maximum number of drawn collectives: those with the largest skew, in step order."""
+"""Drawn collectives: those with the largest skew, in step order."""
 
 
 def get_rank_colour(number: int, theme: Theme) -> str:
@@ -34,8 +34,8 @@ def get_rank_colour(number: int, theme: Theme) -> str:
 
 
 def draw_rank_steps(mode: ModeRanks, theme: Theme) -> go.Figure | None:
-    """Draw a bar per rank: a traced step divided into other work, exposed transfer, exposed wait
-    and GPU idle time. None if no rank is traced."""
+    """Draw a bar per rank: a traced step divided into other work, exposed transfer and wait, and
+    GPU idle time. None if no rank is traced."""
     rows = [row for row in mode.ranks if row.step and row.busy is not None]
     if not rows:
         return None
@@ -130,8 +130,8 @@ def _add_bar(
 
 
 def draw_arrivals(mode: ModeRanks, theme: Theme) -> go.Figure | None:
-    """Draw the arrival of each rank at each collective after the first rank: medians with quartiles
-    over a band of clock uncertainty. None without collectives."""
+    """Draw each rank's arrival at collectives after the first rank: medians with quartiles over a
+    band of clock uncertainty. None without collectives."""
     rows = select_collectives(mode)
     if not rows:
         return None
@@ -188,7 +188,6 @@ def _add_arrivals(
     unit: TimeUnit,
     theme: Theme,
 ) -> None:
-    """Add arrivals of one rank at each collective: medians with quartiles."""
     colour = get_rank_colour(number, theme)
     count = len(mode.ranks)
     # Side by side, so that equal arrivals do not hide each other.
@@ -218,7 +217,7 @@ def _add_arrivals(
 
 
 def select_collectives(mode: ModeRanks) -> list[CollectiveRow]:
-    """Select the drawn collectives: all, or the MOST_COLLECTIVES with the largest skew."""
+    """Select all collectives, or the MAX_COLLECTIVES with the largest skew."""
     widest = sorted(mode.collectives, key=lambda row: -row.skew.median)[:MAX_COLLECTIVES]
     return sorted(widest, key=lambda row: row.ordinal)
 

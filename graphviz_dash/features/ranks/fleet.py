@@ -1,7 +1,7 @@
 """Summaries of many ranks' traces, and findings across them.
 
-A summary has few rows, so a thousand ranks form one table for a single query. All times are
-traced medians over the steps of a trace, in ns.
+A summary has few rows, so a thousand ranks form one table. All times are traced medians over the
+steps of a trace, in ns.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 MAX_KERNELS: Final = 50
-"""Maximum number of kernels per summary, longest first."""
+"""Kernels per summary, longest first."""
 
 SLOW_THRESHOLD: Final = 0.05
-"""Minimum relative excess over the median of all ranks for a slow rank."""
+"""Relative excess of a slow rank over the median of all ranks."""
 
 STRAGGLER_RATIO: Final = 0.5
-"""Maximum ratio of a straggler's exposed communication to the median."""
+"""Ratio of a straggler's exposed communication to the median."""
 
 STRAGGLER_STEP_SHARE: Final = 0.05
-"""Minimum difference of a straggler's communication to the median, as a fraction of a step."""
+"""Distance of a straggler's communication from the median, as a fraction of a step."""
 
 SLOW_DEVIATIONS: Final = 5.0
-"""Minimum excess in median absolute deviations, so that noise is not reported as slow."""
+"""Excess in median absolute deviations, so that noise is not reported as slow."""
 
 RANKS: Final = pl.Schema(
     {
@@ -117,15 +117,15 @@ class SlowRank(Struct, frozen=True):
 
     name: str
     rank: int | None
-    """Rank number; None if unknown."""
+    """None if unknown."""
     compute_ns: float
-    """Compute time per step."""
+    """Per step."""
     median_ns: float
-    """Compute time per step of the median rank."""
+    """Compute time of the median rank."""
     kernel: str | None
-    """Kernel with the largest excess; None if no kernel is slower."""
+    """Kernel with the largest excess; None if none is slower."""
     kernel_ns: float
-    """Excess time of that kernel per step."""
+    """Excess of that kernel per step."""
 
 
 class StragglerRank(Struct, frozen=True):
@@ -133,11 +133,11 @@ class StragglerRank(Struct, frozen=True):
 
     name: str
     rank: int | None
-    """Rank number; None if unknown."""
+    """None if unknown."""
     communication_ns: float
     """Exposed communication per step, including waits."""
     median_ns: float
-    """Exposed communication per step of the median rank."""
+    """Exposed communication of the median rank."""
 
 
 class DivergentGraph(Struct, frozen=True):
@@ -146,53 +146,47 @@ class DivergentGraph(Struct, frozen=True):
     graph: str
     """Digest of its replays."""
     first_name: str
-    """Name of the first kernel, copy or set of a replay."""
+    """First kernel, copy or set of a replay."""
     kernels: int
     """Rows per replay."""
     owner_count: int
-    """Number of ranks that replay it."""
+    """Ranks that replay it."""
     lists_missing: bool
-    """True if ``ranks`` lists the ranks without it, because most have it."""
+    """``ranks`` lists the ranks without it, because most have it."""
     ranks: tuple[str, ...]
-    """Names of the runs with it, or of those without it."""
 
 
 class FleetFindings(Struct, frozen=True):
     """Findings for the ranks of one job in one mode."""
 
     mode: str | None
-    """Execution mode; None if unknown."""
+    """None if unknown."""
     job: str | None
-    """Job of the ranks; None if unknown."""
+    """None if unknown."""
     ranks: int
-    """Number of ranks, or of traces that name none."""
+    """Ranks, or traces that name none."""
     can_compare: bool
-    """True if each trace names a different rank; otherwise none is compared with the others."""
+    """Each trace names a different rank; otherwise none is compared with the others."""
     step_ns: float | None
-    """Median step time of the ranks; None without steps."""
+    """Median of the ranks; None without steps."""
     slow: tuple[SlowRank, ...]
-    """Ranks with slow own work."""
     straggler: StragglerRank | None
-    """The rank for which the others wait; None if there is none."""
+    """None if there is none."""
     graph_count: int
-    """Number of distinct graphs."""
     divergent: tuple[DivergentGraph, ...]
     """Graphs that only some ranks have."""
     launch_bound: tuple[float, float, float, float] | None
     """Launch-bound fraction of a step: minimum, median, 95th percentile and maximum of the ranks.
-
-    None without steps.
-    """
+    None without steps."""
     launch_bound_worst: str | None
-    """Run name with the maximum; None without steps."""
+    """Run with the maximum; None without steps."""
     ranks_without_steps: int
-    """Number of ranks without marked steps, whose values cover the whole trace."""
+    """Their values cover the whole trace."""
     incomplete_ranks: int
-    """Number of ranks with an incomplete trace."""
     ranks_without_gpu_work: int
-    """Number of ranks with unknown GPU work, which GPU findings exclude."""
+    """GPU findings exclude these ranks."""
     gpu_work_reasons: tuple[str, ...]
-    """Reasons for the unknown GPU work, most frequent first."""
+    """Most frequent first."""
 
 
 def summarise_rank(
@@ -314,7 +308,7 @@ def _summarise_graphs(trace: Trace, name: str, rank: int | None) -> TableRows:
 
 
 def _hash_rows(trace: Trace) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Return a hash of each row's appearance, equal in every trace and process."""
+    """Hash each row's appearance, equal in every trace and process."""
     gpu = trace.gpu
     kinds, kind_names = encode(gpu["kind"])
     names, name_texts = encode(gpu["name"])
@@ -353,7 +347,7 @@ def _summarise_kernels(
 def analyse_fleet(
     ranks: pl.LazyFrame, graphs: pl.LazyFrame, kernels: pl.LazyFrame
 ) -> tuple[FleetFindings, ...]:
-    """Analyse the tables of a fleet separately for each mode and job."""
+    """Analyse the tables separately for each mode and job."""
     modes = ranks.select("mode", "job").unique(maintain_order=True).collect().rows()
     findings = []
     for mode, job in modes:
@@ -423,8 +417,8 @@ def _list_reasons(ranks: pl.LazyFrame) -> tuple[str, ...]:
 def _find_slow_ranks(ranks: pl.LazyFrame, kernels: pl.LazyFrame) -> tuple[SlowRank, ...]:
     """Find ranks with slow own work.
 
-    In a step that ends together, the slow rank does not have the longest step: the others wait
-    for it in their collectives.
+    In a step that ends together, the slow rank does not have the longest step: the others wait for
+    it in their collectives.
     """
     compute_ns = pl.col("compute_ns")
     middle = compute_ns.median()

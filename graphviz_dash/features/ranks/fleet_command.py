@@ -81,7 +81,6 @@ def fleet_command(
 
 
 def _exit_if_unread(fleet: Fleet) -> None:
-    """Exit with code 2 if no trace was read."""
     if fleet.tables["ranks"].is_empty():
         raise click.exceptions.Exit(2)
 

@@ -38,8 +38,8 @@ from graphviz_dash.ingest.parquet import PARQUET_ERRORS
 from graphviz_dash.model.run import FileRole, Manifest
 
 CHECKSUM_FILE: Final = "SHA256SUMS"
-"""Checksum file next to the tables, in the format of sha256sum. Detects damage before Polars reads
-the files, because some damaged files crash it."""
+"""In the format of sha256sum. Detects damage before Polars reads the files, because some damaged
+files crash it."""
 FAILED_SCHEMA: Final = pl.Schema({"source": pl.String, "reason": pl.String})
 
 
@@ -49,9 +49,8 @@ class UnreadableSource(Struct, frozen=True):
     source: str
     """Address of the file or bundle."""
     reason: str
-    """Reason."""
     no_trace: bool = False
-    """True if it is not expected to be a replay trace."""
+    """It is not expected to be a replay trace."""
 
 
 class Fleet(Struct, frozen=True):
@@ -73,7 +72,7 @@ def collect_fleet(
     limits: Limits = DEFAULT_LIMITS,
     announce: Callable[[int, int], None] = lambda completed, of: None,
 ) -> Fleet:
-    """Summarise the traces and bundles at ``locations`` on the executors created by ``make``.
+    """Summarise traces and bundles on the executors created by ``make``.
 
     ``announce`` receives the number of completed tasks and their total.
 
@@ -112,7 +111,7 @@ def collect_fleet(
 
 
 def _build_names(locations: Sequence[Location]) -> list[str]:
-    """Name each location by the shortest suffix of its address that distinguishes all."""
+    """Use the shortest suffix of each address that distinguishes all."""
     parts = [_split_address(location) for location in locations]
     names: list[str] = []
     for depth in range(1, max(map(len, parts), default=1) + 1):
@@ -151,7 +150,7 @@ def _summarise_location(task: _Task) -> RankSummary | UnreadableSource:
 
 
 def _get_job_name(manifest: Manifest, name: str, machine: str | None) -> str | None:
-    """Return the job name shared by the ranks of bundle ``name``.
+    """Return the job name shared by the ranks of a bundle.
 
     For a recorded program it includes the run's name, because two programs on one ``machine`` are
     not ranks of each other.

@@ -16,20 +16,20 @@ from graphviz_dash.narrative.numbers import format_in_same_unit
 from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
 
 _EQUAL_TOLERANCE: Final = 0.02
-"""Relative difference below which clean step times of ranks count as equal."""
+"""Relative difference below which clean step times count as equal."""
 
 _BALANCED_SHARE: Final = 0.01
-"""Share of a step up to which the delay of a rank counts as noise."""
+"""Share of a step up to which a delay counts as noise."""
 
 _SOLE_DELAY_SHARE: Final = 0.95
-"""Share of a rank's delay after all others from which the full delay counts as cost."""
+"""Share of a rank's delay after all others from which the full delay is its cost."""
 
 _MAIN_SHARE: Final = 0.6
 """Share from which a rank or cause is named alone."""
 
 
 def describe_ranks(mode: ModeRanks) -> str:
-    """Describe the outcome for the ranks of one mode in one sentence."""
+    """Describe the outcome in one sentence."""
     if mode.reason is not None or mode.skew is None:
         return escape_control_characters(
             f"{mode.name}: {_describe_step_times(mode)}; skew not available: {mode.reason}"
@@ -56,7 +56,7 @@ def _describe_step_times(mode: ModeRanks) -> str:
 
 
 def has_balanced_ranks(mode: ModeRanks) -> bool:
-    """Check whether no rank is late by more than clock error or noise."""
+    """Check that no rank is late by more than clock error or noise."""
     latest_rank = find_latest_rank(mode)
     if latest_rank is None or mode.skew is None:
         return mode.skew is not None
@@ -109,7 +109,7 @@ def _describe_skew(mode: ModeRanks) -> str:
 
 
 def find_widest_collective(mode: ModeRanks) -> CollectiveRow | None:
-    """Find the collective of the step with the largest median skew; None if there are none."""
+    """Find the collective with the largest median skew; None if there are none."""
     return max(mode.collectives, key=lambda row: row.skew.median, default=None)
 
 
@@ -173,7 +173,7 @@ def list_rank_caveats(mode: ModeRanks) -> tuple[str, ...]:
 
 
 def describe_graph_difference(against_first: GraphDifference) -> str | None:
-    """Describe the first difference of a rank's graphs; None if they agree."""
+    """Describe the first difference; None if the graphs agree."""
     difference = against_first.first_difference
     if difference is None:
         return None
@@ -232,15 +232,14 @@ class RankEntry(Struct, frozen=True):
     """A row of the table of ranks."""
 
     rank: RankRow
-    """Times of the rank."""
     delay: ArrivalDelay | None
-    """Its late arrivals. None if it never arrived last."""
+    """None if it never arrived last."""
     arrivals: int
-    """Number of late arrivals of all ranks."""
+    """Late arrivals of all ranks."""
 
 
 def list_rank_entries(mode: ModeRanks) -> list[RankEntry]:
-    """List the rows of the table of the ranks of ``mode``, under RANK_COLUMNS."""
+    """List the rows of the table, under RANK_COLUMNS."""
     delays = {delay.rank: delay for delay in mode.arrival_delays}
     arrivals = sum(delay.count for delay in mode.arrival_delays)
     return [RankEntry(row, delays.get(row.rank), arrivals) for row in mode.ranks]

@@ -94,7 +94,7 @@ def render() -> None:
 
 
 def _select_mode(modes: tuple[ModeRanks, ...]) -> ModeRanks:
-    """Return the selected mode, by default the last one with collectives, usually a graphed one."""
+    """Return the selected mode, by default the last with collectives, usually a graphed one."""
     names = [mode.name for mode in modes]
     measured = [mode.name for mode in modes if mode.collectives]
     if len(names) == 1:

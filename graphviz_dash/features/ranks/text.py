@@ -20,7 +20,7 @@ from graphviz_dash.units import format_count
 
 
 def print_ranks(modes: Sequence[ModeRanks]) -> None:
-    """Print a sentence and a table for each mode; nothing for an experiment without ranks."""
+    """Print a sentence and a table for each mode."""
     if not modes:
         return
     print_heading("Ranks")

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 _ROW = 36
 _LINE: Final = 16
-"""Maximum characters per line of a row's name, which leaves space for bars on a phone."""
+"""Characters per line of a row's name, which leaves space for bars on a phone."""
 _TICKS: Final = 4
 
 
 def draw_step_parts(report: CompileReport, theme: Theme) -> go.Figure | None:
-    """Draw the GPU busy time, and hatched idle time, of each part; None if the step's time is
+    """Draw GPU busy time, and hatched idle time, of each part; None if the step's time is
     unknown."""
     time = report.time
     if isinstance(time, Missing):
@@ -95,7 +95,6 @@ def _add_bars(
     is_busy: bool,
     total_ns: float,
 ) -> None:
-    """Add the bars of GPU work, or of idle time after it."""
     colour = [
         get_colour(REMAINDER if name == "remainder" else BLUE if is_busy else IDLE, theme)
         for name, *_ in rows

@@ -30,13 +30,11 @@ PART_MEANINGS: Final[Mapping[StepPart, str]] = {
     StepPart.PYTHON: "The GPU is idle while the CPU is outside any operator.",
     StepPart.WAIT: "The CPU waits for the GPU, which has just started or finished its work.",
 }
-"""Meaning of each part of a step's time."""
 
 STEP_TIME_METHOD: Final = (
     "GPU work is as long as in the trace, and a graph launch as long as a clean one. The rest of "
     "the step without a profiler is idle time, split in the same proportions as in the trace"
 )
-"""Method that splits the time of a step."""
 
 
 SAVING_METHOD: Final = (
@@ -44,11 +42,10 @@ SAVING_METHOD: Final = (
     "brackets held for 80% of the fixes. A saving below half of the difference between processes "
     "with the same step is within noise"
 )
-"""Method and confidence of a saving."""
 
 
 def summarize_compilation(report: CompileReport) -> str:
-    """Summarize the compilation of a step and its first fix."""
+    """Summarize the compilation and its first fix."""
     compilation = report.compilation
     counts = [pluralize(len(compilation.frames), "compilation")] if compilation.frames else []
     if compilation.breaks:
@@ -90,7 +87,7 @@ def summarize_compilation(report: CompileReport) -> str:
 
 
 def _has_graphs_disabled(report: CompileReport) -> bool:
-    """Return whether torch's records are complete but show no graphs."""
+    """True if torch's records are complete but show no graphs."""
     compilation = report.compilation
     facts = {source.fact for source in compilation.sources if source.source is not None}
     recorded = (
@@ -103,8 +100,8 @@ def _has_graphs_disabled(report: CompileReport) -> bool:
 
 
 def build_compile_log_hint(run: Run, runs: Sequence[Run]) -> tuple[str, str]:
-    """Return a hint and a command that records graph breaks, recompiles and their causes for
-    ``run``. The command is empty if no command alone suffices."""
+    """Return a hint and a command that records graph breaks, recompiles and their causes; the
+    command is empty if none suffices."""
     if run.manifest.sources:
         return (
             "For graph breaks, recompiles and their causes, import a compile log of the same "
@@ -118,12 +115,12 @@ def build_compile_log_hint(run: Run, runs: Sequence[Run]) -> tuple[str, str]:
 
 
 def get_cause_title(cause: CompileCause) -> str:
-    """Return the title of the rule that a cause breaks."""
+    """Return the title of the broken rule."""
     return COMPILE_RULES[cause.rule].title
 
 
 def get_cause_location(cause: CompileCause) -> str:
-    """Return the source line of a cause; empty if unknown."""
+    """Return the source line; empty if unknown."""
     if cause.lines:
         return escape_control_characters(cause.lines[0].text)
     return (
@@ -134,7 +131,7 @@ def get_cause_location(cause: CompileCause) -> str:
 
 
 def format_saving(cause: CompileCause) -> str:
-    """Format the saving from a fix, or the reason why it is unavailable."""
+    """Format the saving, or the reason why it is unavailable."""
     if isinstance(cause.gain_ns, Missing):
         return f"not available: {cause.gain_ns.reason}"
     interval = cause.gain_range
@@ -150,7 +147,7 @@ def format_saving(cause: CompileCause) -> str:
 
 
 def format_saving_badge(cause: CompileCause) -> str:
-    """Format the saving from a fix in a few words."""
+    """Format the saving in a few words."""
     if isinstance(cause.gain_ns, Missing):
         return "one-time"
     if cause.gain_range is not None and not cause.gain_range.is_significant:

@@ -42,7 +42,7 @@ _OUTCOMES = {
 
 
 def print_compiled(report: CompileReport, count: int) -> None:
-    """Print the step time breakdown, ``count`` causes and the program tree."""
+    """Print the breakdown, ``count`` causes and the program tree."""
     click.echo(summarize_compilation(report))
     _print_parts(report)
     print_causes(report.causes, count)
@@ -55,7 +55,7 @@ def print_compiled(report: CompileReport, count: int) -> None:
 
 
 def print_compiled_summary(report: CompileReport) -> None:
-    """Print the step time breakdown and the first causes in short."""
+    """Print the breakdown and the first causes in short."""
     click.echo(summarize_compilation(report))
     _print_parts(report, method=False)
     if not report.causes:
@@ -118,7 +118,7 @@ def _print_parts(report: CompileReport, *, method: bool = True) -> None:
 
 
 def print_causes(causes: Sequence[CompileCause], count: int) -> None:
-    """Print ``count`` causes, largest saving first; nothing if there are none."""
+    """Print ``count`` causes, largest saving first."""
     if not causes:
         return
     print_heading("torch.compile: top fixes")

@@ -17,16 +17,16 @@ STEP_PARTS: Final = tuple(StepPart)
 
 
 class CompiledStep(Struct, frozen=True):
-    """Periods of a step; arrays of shape (stretches,), ascending and without gaps."""
+    """Periods of a step; arrays (periods,), ascending and without gaps."""
 
     start: Ints
-    """Start in ns of the trace."""
+    """In ns of the trace."""
     end: Ints
-    """End in ns of the trace."""
+    """In ns of the trace."""
     code: Ints
     """Index into ``texts``."""
     texts: tuple[tuple[str, int], ...]
-    """Purpose of a period with its cause, and the index in STEP_PARTS."""
+    """Purpose with its cause, and the index in STEP_PARTS."""
 
 
 def build_compiled_step(regions: Sequence[StepRegion]) -> CompiledStep:

@@ -1,9 +1,8 @@
 """Reader of captured graphs from the driver's debug DOT (cudaGraphDebugDotPrint,
 CUDAGraph.debug_dump).
 
-With the verbose flags, nodes include their parameters; otherwise only kind and kernel name. Missing
-values are None. Ports and types of edges are never included, so all edges are read as full
-dependencies.
+Only with the verbose flags do nodes include parameters. Ports and types of edges are never
+included, so all edges are read as full dependencies.
 """
 
 from __future__ import annotations
@@ -79,8 +78,8 @@ def read_debug_dot(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[Capture
     """Read the graphs of a debug DOT, each followed by its bodies.
 
     Raises:
-        InputError: Unreadable, not a debug DOT, a node of unknown kind, an edge to a missing node,
-            a graph inside itself, or more than ``limits`` allow.
+        InputError: Unreadable, not a debug DOT, an unknown node kind, an edge to a missing node, a
+            graph inside itself, or more than ``limits`` allow.
     """
     text = read_text(path, limits)
     try:
@@ -124,20 +123,17 @@ class _GraphParser(Struct):
     """Graphs parsed from one file."""
 
     path: Path
-    """The file."""
     limits: Limits
-    """Limits for reading."""
     texts: dict[int, DotText]
-    """Text of each graph in the file, by number."""
+    """Texts by number."""
     graphs: list[CapturedGraph] = field(default_factory=list)
-    """Graphs parsed so far."""
     nodes: int = 0
-    """Number of their nodes; shared bodies count for each parent."""
+    """Number of nodes; shared bodies count for each parent."""
 
     def add_graph(
         self, number: int, ident: str, parent: tuple[str, int] | None, depth: int = 0
     ) -> None:
-        """Add one graph and then its bodies. A graph with two parent nodes is added twice."""
+        """Add a graph, then its bodies. One with two parent nodes is added twice."""
         text = self.texts.get(number)
         if text is None:
             raise InputError(
@@ -189,7 +185,6 @@ class _GraphParser(Struct):
 
 
 def _parse_bodies(label: str) -> tuple[int, ...]:
-    """Parse the numbers of the graphs that a node contains."""
     kind, bodies = parse_bodies(label)
     if kind is not None:
         return bodies
@@ -203,11 +198,7 @@ def _split_lines(label: str) -> list[str]:
 
 
 def _parse_kind(label: str) -> NodeKind | None:
-    """Parse the kind of a node.
-
-    A record starts with its kind. Without flags, the second line is the kind, the contained graph,
-    or the name of a kernel.
-    """
+    """Parse the kind of a node: the start of a record, or else the second line."""
     lines = _split_lines(label)
     if not lines:
         return None
@@ -258,11 +249,9 @@ def _parse_kernel(label: str) -> KernelParams | None:
 
 
 def _split_verbose_launch(label: str) -> tuple[str, str] | None:
-    r"""Split the kernel name and launch of a record, as in ``{ID
-     0
-     fill\\<\\<\\<4,32,0\\>\\>\\>}``.
+    r"""Split the kernel name and launch of a record, as in ``{ID 0 fill\\<\\<\\<4,32,0\\>\\>\\>}``.
 
-    Uses plain searches, so that each character is visited a fixed number of times.
+    Plain searches keep the time linear.
     """
     head = _ID.search(label)
     if head is None:
@@ -275,7 +264,6 @@ def _split_verbose_launch(label: str) -> tuple[str, str] | None:
 
 
 def _split_plain_launch(label: str) -> tuple[str, str] | None:
-    """Split the kernel name on the second line and its launch, if present."""
     lines = _split_lines(label)
     if len(lines) < 2 or lines[0].startswith("{"):
         return None

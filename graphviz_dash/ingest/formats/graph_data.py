@@ -1,9 +1,7 @@
-"""Reader of the result of ``torch.cuda.CUDAGraph.get_graph_data()``, as JSON or pickle
-(export_graph_data).
+"""Reader of ``torch.cuda.CUDAGraph.get_graph_data()``, as JSON or pickle.
 
-Source of the fields: pytorch/pytorch ``torch/cuda/graphs.py`` (since 2.13; ``grid_dim`` and
-``block_dim`` since September 2026). The ids are those of the executable graph, as in traces, so
-replays can be matched by id. Bodies of child graphs and conditionals are not included.
+Source: pytorch/pytorch ``torch/cuda/graphs.py`` (since 2.13). The ids are those of the executable
+graph, as in traces. Bodies of child graphs and conditionals are not included.
 """
 
 from __future__ import annotations
@@ -62,21 +60,19 @@ class _Node(msgspec.Struct):
     """An entry of ``nodes``."""
 
     index: Count
-    """Position among the nodes."""
     node_type: str
     """A key of _KINDS, or an enumerator of cuda-python as text."""
     node_id: Count
     """Id in the executable graph. Traces show its lower half."""
     dependencies: list[Count]
-    """Indices of the nodes it depends on."""
     kernel_name: str | None = None
-    """Mangled kernel name. None for other nodes."""
+    """Mangled. None for other nodes."""
     event_ptr: int | None = None
     """Event of a record or wait. None for other nodes."""
     grid_dim: Dim3 | None = None
-    """Blocks per dimension of a kernel. None before September 2026."""
+    """Blocks. None before September 2026."""
     block_dim: Dim3 | None = None
-    """Threads per dimension of a kernel's block. None before September 2026."""
+    """Threads. None before September 2026."""
 
 
 class _Data(msgspec.Struct):
@@ -85,7 +81,7 @@ class _Data(msgspec.Struct):
 
 
 def read_graph_data(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[CapturedGraph, GraphIds]:
-    """Read the graph in the JSON file at ``path``, and the ids of its executable graph.
+    """Read the graph in a JSON file, and the ids of its executable graph.
 
     Raises:
         InputError: As in :func:`convert_graph_data`, or not JSON.
@@ -99,8 +95,7 @@ def convert_graph_data(
     """Convert ``value``, read from ``path``, to a graph and the ids of its executable graph.
 
     Raises:
-        InputError: A missing field or one of another type, a node of unknown kind, a dependency on
-            a missing node, or more than ``limits`` allow.
+        InputError: An invalid field, node or dependency, or more than ``limits`` allow.
     """
     _check_size(value, path, limits)
     try:

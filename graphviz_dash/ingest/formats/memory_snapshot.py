@@ -1,7 +1,7 @@
 """Reader of allocator snapshots from ``torch.cuda.memory._dump_snapshot`` (a pickle, read as plain
 data) or JSON.
 
-Source of the fields: pytorch/pytorch ``torch/cuda/memory.py`` (``_snapshot``, ``TraceEntry``).
+Source: pytorch/pytorch ``torch/cuda/memory.py`` (``_snapshot``, ``TraceEntry``).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Snapshot(msgspec.Struct):
 
 
 def read_memory_snapshot(path: Path, limits: Limits = DEFAULT_LIMITS) -> MemoryUse:
-    """Read the snapshot in the JSON file at ``path``.
+    """Read a JSON snapshot.
 
     Raises:
         InputError: As in :func:`convert_memory_use`, or not JSON.
@@ -55,7 +55,7 @@ def convert_memory_use(value: Any, path: Path, limits: Limits = DEFAULT_LIMITS) 
     Peaks come from the recorded history. None without a history, or with several devices.
 
     Raises:
-        InputError: A missing field or one of another type, or more than ``limits`` allow.
+        InputError: An invalid field, or more than ``limits`` allow.
     """
     if isinstance(value, list):  # torch before 2.0: segments only
         value = {"segments": value}
@@ -86,8 +86,7 @@ def _build_memory_use(snapshot: _Snapshot) -> MemoryUse:
 
 
 def check_snapshot_size(value: Any, path: Path, limits: Limits) -> None:
-    """Check the size of an untyped snapshot before copying, because a pickle can reference one
-    list a million times."""
+    """Check the size before copying, because a pickle can reference one list a million times."""
     if not isinstance(value, dict):
         raise InputError(path, f"a {type(value).__name__}", EXPECTED_SNAPSHOT)
     traces = value.get("device_traces")
@@ -112,7 +111,6 @@ def _check_count(count: int, path: Path, limits: Limits) -> None:
 
 
 def _iter_lists(values: Any, name: str) -> Iterator[list[Any] | tuple[Any, ...]]:
-    """The lists in a field of untyped dictionaries."""
     for value in values if isinstance(values, list | tuple) else ():
         inner = value.get(name) if isinstance(value, dict) else None
         if isinstance(inner, list | tuple):
@@ -120,8 +118,8 @@ def _iter_lists(values: Any, name: str) -> Iterator[list[Any] | tuple[Any, ...]]
 
 
 def _compute_peak(now: int, latest_first: list[_Event], signs: dict[str, int]) -> int | None:
-    """Compute the maximum of the recorded history, walking back from ``now``. None without a
-    history. A history of other changes only shows that the size never changed."""
+    """Compute the maximum of the history, walking back from ``now``. None without a history; one of
+    other changes shows that the size never changed."""
     if not any(event.action in _ALLOCATED or event.action in _RESERVED for event in latest_first):
         return None
     changes = [signs[event.action] * event.size for event in latest_first if event.action in signs]
@@ -149,9 +147,8 @@ def _iter_pools(segments: list[Segment]) -> Iterator[PoolUse]:
 MAX_LINES: Final = 500
 """Maximum number of lines; the rest is one row."""
 _LIVE: Final = "active"
-"""Prefix of the states of live blocks, including blocks that wait for a stream."""
+"""Prefix of the states of live blocks, including those waiting for a stream."""
 _LIBRARY: Final = "/torch/"
-"""Folder of frames that are not the program's."""
 
 
 class Frame(Struct, gc=False):
@@ -254,7 +251,7 @@ def _name_pool(segment: Segment) -> str:
 
 
 def _name_size(size: int) -> str:
-    """Name the range of sizes up to the next power of two, such as ``1 to 2 MiB``."""
+    """Name a range of sizes, such as ``1 to 2 MiB``."""
     upper = max(1 << max(size - 1, 0).bit_length(), 1024)
     for unit, scale in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
         if upper >= 1 << scale:

@@ -1,12 +1,10 @@
 """Converter of Nsight Systems' SQLite exports to Kineto traces, one per process with GPU work.
 
-Source of the schema: Nsight Systems user guide, "SQLite Schema Reference" (export schema 3.x; 2.x
-and the first one lack some columns). Reads CUPTI_ACTIVITY_KIND_KERNEL, _MEMCPY, _MEMSET, _RUNTIME
-and _GRAPH_TRACE, NVTX_EVENTS, StringIds, TARGET_INFO_GPU and TARGET_INFO_SESSION_START_TIME.
-Reports contain only tables with events, and old ones lack columns; missing data is omitted.
+Source: Nsight Systems user guide, "SQLite Schema Reference" (export schema 3.x). Reports contain
+only tables with events, and old ones lack columns; missing data is omitted.
 
-The file is untrusted: it is opened read-only, only plain tables are read, one at a time and without
-SQL functions, and the cost of each table is limited.
+The file is untrusted: it is opened read-only, and only plain tables are read, without SQL functions
+and at limited cost.
 """
 
 from __future__ import annotations
@@ -61,15 +59,14 @@ class NsightTrace(Struct):
     """A Kineto trace written from a report."""
 
     pid: int | None
-    """Process id. None if the report does not contain processes."""
+    """None if the report does not contain processes."""
     path: Path
-    """Path of the gzip-compressed trace."""
     kernels: int = 0
-    """Number of kernels, including graphs traced as single units."""
+    """Includes graphs traced as single units."""
     graph_launches: int = 0
-    """Number of graph launches traced as single units (graph level)."""
+    """Graph launches traced as single units."""
     events: int = 0
-    """Number of events, except annotations and operators."""
+    """Excludes annotations and operators."""
 
 
 class _TraceWriter(Struct):
@@ -82,13 +79,10 @@ class _Gpu(Struct, frozen=True):
     """A row of TARGET_INFO_GPU. None for missing values."""
 
     id: int
-    """Number of the device."""
     name: str
-    """Name from the driver."""
     memory: int | None
-    """Total device memory in bytes."""
+    """In bytes."""
     multiprocessors: int | None
-    """Number of multiprocessors."""
     capability: tuple[int | None, int | None]
     """Major and minor version."""
 
@@ -108,11 +102,11 @@ class _Gpu(Struct, frozen=True):
 def convert_nsight(
     path: Path, folder: Path, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[NsightTrace, ...]:
-    """Write a gzip-compressed Kineto trace to ``folder`` for each process of the report.
+    """Write a gzip-compressed Kineto trace to ``folder`` per process of the report.
 
-    Times are exact. Kernels have grid, block, shared memory, registers, and graph and node ids if
-    the report has them (``--cuda-graph-trace=node``). A launch traced as a single unit becomes one
-    GPU row named "CUDA graph". NVTX push/pop ranges become annotations.
+    Times are exact. Kernels have graph and node ids if the report has them
+    (``--cuda-graph-trace=node``). A launch traced as a single unit becomes one GPU row named "CUDA
+    graph". NVTX push/pop ranges become annotations.
 
     Raises:
         InputError: Not such a database, no supported table, a value of the wrong type, or more than
@@ -144,19 +138,14 @@ class _ReportReader(Struct):
     """One pass over a report."""
 
     path: Path
-    """The report."""
     folder: Path
-    """Folder for traces."""
     limits: Limits
-    """Limits for reading."""
     database: sqlite3.Connection
-    """The report, opened read-only."""
+    """Opened read-only."""
     strings: dict[int, str] = field(default_factory=dict)
-    """Content of the table StringIds."""
     writers: dict[int | None, _TraceWriter] = field(default_factory=dict)
-    """Trace of each process."""
     events: int = 0
-    """Number of rows read so far, of all tables."""
+    """Rows read so far, of all tables."""
     has_processes: bool = True
     """True if GPU work contains its process."""
 
@@ -249,8 +238,8 @@ class _ReportReader(Struct):
         return {column[0] for column in cursor.description}
 
     def _iter_rows(self, table: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-        """Iterate over the rows of a table. A missing column is None. Reads only these columns,
-        because a file can define thousands of computed ones."""
+        """Iterate over a table. A missing column is None. A file can define thousands of computed
+        columns, so others are not read."""
         present = self._list_columns(table)
         # All names are constants of this module, none comes from the file.
         selected = [f'"{column}"' if column in present else "NULL" for column in columns]
@@ -288,7 +277,6 @@ class _ReportReader(Struct):
         return start, end
 
     def _find_name(self, *idents: Any) -> str:
-        """Return the text of the first known id."""
         for ident in idents:
             if isinstance(ident, int) and ident in self.strings:
                 return self.strings[ident]
@@ -297,8 +285,7 @@ class _ReportReader(Struct):
     def _iter_gpu_events(
         self, table: str, columns: Sequence[str]
     ) -> Iterator[tuple[int | None, dict[str, Any], dict[str, Any], list[Any]]]:
-        """Yield process, event without name and category, its arguments, and the values of
-        ``columns``."""
+        """Yield process, event, its arguments, and the values of ``columns``."""
         common = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid")
         ids = ("graphId", "graphNodeId")
         for row in self._iter_rows(table, (*common, *ids, *columns)):
@@ -409,9 +396,9 @@ class _ReportReader(Struct):
 def _parse_range(name: str) -> tuple[str, str, dict[str, Any]]:
     """Parse category, name and arguments of an NVTX range.
 
-    torch.autograd.profiler.emit_nvtx (and ``nsys profile --pytorch``) creates one per operator,
-    such as "aten::mm, seq = 5, op_id = 9, sizes = [[2, 3], [3, 4]]". Up to torch 1.10 they have no
-    op_id, and operators without a gradient have only their name.
+    torch.autograd.profiler.emit_nvtx creates one per operator, such as "aten::mm, seq = 5, op_id =
+    9, sizes = [[2, 3], [3, 4]]". Up to torch 1.10 they have no op_id, and operators without a
+    gradient have only their name.
     """
     match = _OPERATOR.fullmatch(name)
     if match is None or not any(match.group("is_aten", "seq", "op_id", "sizes")):
@@ -426,7 +413,7 @@ def _parse_range(name: str) -> tuple[str, str, dict[str, Any]]:
 
 
 def _format_event(event: dict[str, Any]) -> str:
-    """Format one event in Kineto's format, with times in decimal microseconds."""
+    """Format an event as in Kineto, with times in decimal microseconds."""
     args = {key: value for key, value in event["args"].items() if value is not None}
     fields = {
         "ph": event["ph"],
@@ -458,8 +445,8 @@ def _parse_count(value: Any) -> int | None:
 
 
 def _extract_pid(serialised: Any) -> int | None:
-    """Extract the process from a serialised GlobalId (8 bits hardware, 8 virtual machine, 24
-    process, 24 thread)."""
+    """Extract the process from a GlobalId (8 bits hardware, 8 virtual machine, 24 process, 24
+    thread)."""
     is_integer = isinstance(serialised, int) and not isinstance(serialised, bool)
     return (serialised >> _ID_BITS) & _ID_MASK if is_integer else None
 

@@ -1,8 +1,7 @@
 """Reader of pickles of plain data, without unpickling.
 
-``pickle`` calls any function that a file names. This reader interprets the opcodes itself and
-supports only those that create numbers, texts and containers. All others, including those that look
-up or call something, are errors, so a file cannot run code. Source of the opcodes: CPython's
+``pickle`` calls any function that a file names. This reader supports only opcodes that create
+numbers, texts and containers; all others are errors, so a file cannot run code. Source: CPython's
 ``pickletools``.
 """
 
@@ -22,11 +21,11 @@ _EXPECTED: Final = "a pickle of plain data: numbers, texts, lists, tuples, sets 
 _MAX_INTEGER: Final = 1 << 512
 _MARK: Final = object()
 _KEY_TYPES: Final = frozenset({int, float, bool, str, bytes, type(None)})
-"""Allowed types of keys and set elements. Tuples are excluded: a tuple's hash covers its elements,
-so a hundred bytes can cause unbounded work."""
+"""Allowed types of keys and set elements. Hashing a tuple covers its elements, so a hundred bytes
+could cause unbounded work."""
 
 _OPERATION_BYTES: Final = 100
-"""Approximate memory of one operation's value, including its place in a container."""
+"""Approximate memory of one operation's value."""
 
 _VALUE_OPCODES: Final = frozenset(
     {
@@ -92,8 +91,6 @@ def read_pickle(path: Path, limits: Limits = DEFAULT_LIMITS) -> Any:
 
 
 class _PickleMachine:
-    """Stack and memo of a pickle, for opcodes that create plain data."""
-
     def __init__(self, path: Path, limits: Limits) -> None:
         self._path = path
         self._limits = limits
@@ -179,9 +176,9 @@ class _PickleMachine:
                 self._get_container(set).update(_check_keys(items))
 
     def _build_tuple(self, items: list[Any]) -> tuple[Any, ...]:
-        """Create a tuple from ``items``, unless tuples are nested too deeply.
+        """Create a tuple, unless nested too deeply.
 
-        C code that compares or frees deeply nested tuples would overflow the stack.
+        C code that compares or frees deep tuples would overflow the stack.
         """
         value = tuple(items)
         depths = [self._depths.get(id(item), (1, None))[0] for item in items if type(item) is tuple]
@@ -219,7 +216,6 @@ class _PickleMachine:
         return value
 
     def _pop_to_mark(self) -> list[Any]:
-        """Pop and return the values since the last mark, and the mark."""
         stack = self._stack
         mark = len(stack) - 1
         while stack[mark] is not _MARK:

@@ -1,7 +1,7 @@
 """Registry of foreign formats: detection by content, and reader.
 
-File names are ignored. To add a format, write a reader in a separate module next to this one, a
-:class:`SourceKind`, and a row of :data:`FORMATS`.
+To add one, write a reader in a separate module, a :class:`SourceKind`, and a row of
+:data:`FORMATS`.
 """
 
 from __future__ import annotations
@@ -61,40 +61,37 @@ class ForeignContent(Struct, frozen=True):
     """Content of one foreign file for one process."""
 
     kind: SourceKind
-    """Kind of file; never PICKLE."""
+    """Never PICKLE."""
     trace_file: Path | None = None
-    """Path of a Kineto trace: the file itself, or its conversion. None without a trace."""
+    """The file itself, or its conversion. None without a trace."""
     trace: Trace | None = None
-    """Tables of ``trace_file``."""
     label: str = ""
-    """Suffix that distinguishes processes of the same file. Empty for a single process."""
+    """Distinguishes processes of the same file. Empty for one process."""
     graphs: tuple[CapturedGraph, ...] = ()
     """Captured graphs, with ids graph-0, graph-1, ..."""
     ids: GraphIds | None = None
-    """Node ids of the only graph as shown in traces. None if not included."""
+    """Node ids of the only graph in traces. None if not included."""
     memory: MemoryUse | None = None
-    """Allocator statistics. None if the file is not a snapshot."""
+    """None if the file is not a snapshot."""
     compilation: Compilation | None = None
-    """Results of torch.compile. None if the file is not a log."""
+    """None if the file is not a torch.compile log."""
 
 
 class ForeignFormat(Struct, frozen=True):
     """A row of the registry."""
 
     kind: SourceKind
-    """Kind of the files."""
     sniff: Callable[[bytes], bool]
-    """Returns True if the first decompressed bytes of a file have this format."""
+    """Tests the first decompressed bytes of a file."""
     read: Callable[[Path, Path, Limits], tuple[ForeignContent, ...]]
-    """Reads the content of a file for each of its processes. The second argument is a folder for
-    converted files. Raises InputError."""
+    """Reads a file for each of its processes, converted to the folder in the second argument.
+    Raises InputError."""
     method: str | None
     """Reading method in the manifest. None if the bundle contains the file unchanged."""
 
 
 def detect_format(path: Path, limits: Limits = DEFAULT_LIMITS) -> ForeignFormat | None:
-    """Detect the format of the file at ``path`` from its first decompressed bytes. None if
-    unsupported.
+    """Detect the format of a file by its first decompressed bytes. None if unsupported.
 
     Raises:
         InputError: An empty or unreadable file.
@@ -136,13 +133,11 @@ def require_format(path: Path, limits: Limits = DEFAULT_LIMITS) -> ForeignFormat
 def read_foreign(
     path: Path, scratch: Path, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[ForeignContent, ...]:
-    """Read the foreign file at ``path`` for each of its processes.
-
-    ``scratch`` is a folder for converted files.
+    """Read a foreign file for each of its processes, converted to ``scratch`` if needed.
 
     Raises:
-        InputError: A file of unknown kind, unreadable, or more than ``limits`` or this machine's
-            memory allow.
+        InputError: Unknown kind, unreadable, or more than ``limits`` or this machine's memory
+            allow.
     """
     try:
         return require_format(path, limits).read(path, scratch, limits)
@@ -154,7 +149,7 @@ def read_foreign(
 
 
 def get_reading_method(kind: SourceKind) -> str | None:
-    """Return the manifest's reading method of ``kind``. None if files are stored unchanged."""
+    """Return the manifest's reading method. None if files are stored unchanged."""
     return next(row.method for row in FORMATS if row.kind is kind)
 
 
@@ -267,18 +262,15 @@ FORMATS: Final = (
     # Any other JSON: only the reader can detect events.
     ForeignFormat(SourceKind.KINETO, _is_json, _read_kineto, None),
 )
-"""Formats in the order of detection."""
+"""In the order of detection."""
 
 
 class OtherTool(Struct, frozen=True):
     """A kind of unsupported file."""
 
     description: str
-    """Description of the file."""
     fields: tuple[str, ...]
-    """Fields at the start of such files."""
     advice: str
-    """Advice for a supported file."""
 
 
 _RECORD: Final = "Record the program with torch.profiler or nsys instead."
@@ -316,7 +308,7 @@ _TOOLS: Final = (
 
 
 def detect_other_tool(head: bytes) -> OtherTool | None:
-    """Detect an unsupported file by its first bytes. None if unknown."""
+    """Detect an unsupported file. None if unknown."""
     text = head.decode("utf-8", "replace")
     if '"traceEvents"' in text or '"ph"' in text:
         return None

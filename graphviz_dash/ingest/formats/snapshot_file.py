@@ -1,4 +1,4 @@
-"""Read the allocator snapshot in one file, a pickle or JSON."""
+"""Read an allocator snapshot, a pickle or JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def read_snapshot_file(path: Path, limits: Limits = DEFAULT_LIMITS) -> MemoryUse
     """Read the snapshot at ``path``.
 
     Raises:
-        InputError: Another file, a missing field, or more than ``limits`` allow.
+        InputError: Another file, or more than ``limits`` allow.
     """
     if require_format(path, limits).kind is SourceKind.PICKLE:
         return convert_memory_use(read_pickle(path, limits), path, limits)

@@ -14,19 +14,18 @@ from graphviz_dash.ingest.limits import Limits
 T = TypeVar("T")
 
 MAX_BYTES: Final = 1 << 30
-"""Size limit independent of other limits, because the content is held in memory."""
+"""Separate limit, because the content is held in memory."""
 
 _EXPANSION_FROM_BYTES: Final = 4 << 20
-"""Decompressed size from which ``Limits.expansion`` applies here, because the content is held in
-memory."""
+"""Decompressed size from which ``Limits.expansion`` applies here."""
 
 _CONTAINER_BYTES: Final = 64
 _VALUE_BYTES: Final = 36
-"""Minimum memory of a decoded array or object, and of a value in it."""
+"""Minimum memory of a decoded value."""
 
 
 def read_bytes(path: Path, limits: Limits) -> bytes:
-    """Read and decompress the content of ``path``.
+    """Read and decompress a file.
 
     Raises:
         InputError: Unreadable, damaged, or more than the limits allow.
@@ -46,7 +45,7 @@ def read_bytes(path: Path, limits: Limits) -> bytes:
 
 
 def read_text(path: Path, limits: Limits) -> str:
-    """Read the content of ``path`` as text, with invalid UTF-8 replaced.
+    """Read text, with invalid UTF-8 replaced.
 
     Raises:
         InputError: As in :func:`read_bytes`.

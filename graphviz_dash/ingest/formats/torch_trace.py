@@ -1,7 +1,7 @@
 """Reader of torch.compile's structured trace, written by TORCH_TRACE and read by tlparse.
 
-Each record is a line with a prefix of torch's logs and JSON, followed by the lines of its payload,
-each after a tab. The text has no version; unknown records and fields are skipped.
+A record is a line of log prefix and JSON, followed by its payload's lines, each after a tab.
+Unknown records and fields are skipped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.model.compilation import Compilation, CompilationFact, FactSource
 
 HEAD_PATTERN: Final = re.compile(rb"[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ \S+\] \{\"")
-"""Start of such a file."""
 
 _RECORD: Final = re.compile(r"[VDIWEC]\d{4} [\d:.]+ \d+ \S+\] (?P<json>\{.*)$")
 _EXPECTED: Final = "the records of a TORCH_TRACE log"
@@ -37,8 +36,7 @@ _UNAVAILABLE_REASON: Final = "not in TORCH_TRACE logs; use graphviz-dash collect
 
 
 def read_torch_trace(path: Path, limits: Limits) -> Compilation:
-    """Read the facts about Dynamo and Inductor in the log at ``path``. A truncated log is read up
-    to its last record.
+    """Read the log at ``path``, a truncated one up to its last record.
 
     Raises:
         InputError: No record, or more than the limits allow.
@@ -69,7 +67,7 @@ def read_torch_trace(path: Path, limits: Limits) -> Compilation:
 
 
 def _iter_records(path: Path, limits: Limits) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield JSON and payload of each record. Payloads are truncated to 4 MiB."""
+    """Yield JSON and payload, truncated to 4 MiB, of each record."""
     metadata: dict[str, Any] | None = None
     payload: list[str] = []
     size = 0

@@ -1,7 +1,7 @@
 """Slices from begin and end events (phases B and E), which some converters write instead of X.
 
-A process and thread's begin and end events nest like brackets. Only pairs of a known category
-become slices, at the index of their end event.
+They nest like brackets per process and thread. Only pairs of a known category become slices, at the
+index of their end event.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def has_pairs(events: Sequence[Event]) -> bool:
 
 
 class SlicePairing:
-    """Begin events of the pieces read so far whose end is still to come, by lane."""
+    """Begin events without an end so far, by lane."""
 
     def __init__(self) -> None:
         self._open: defaultdict[tuple[ThreadId, ThreadId], list[Event]] = defaultdict(list)
 
     def join_slices(self, events: Sequence[Event]) -> list[Event]:
-        """Replace each end event of a piece with the slice, and remove its begin event's category,
-        so that it counts as read."""
+        """Replace each end event with the slice. Its begin event loses its category, so it counts
+        as read."""
         return [self._join(event) for event in events]
 
     def count_unfinished(self) -> int:

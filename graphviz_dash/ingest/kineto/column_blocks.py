@@ -1,8 +1,7 @@
 """Growing columns of 64-bit integers, stored compactly.
 
-Most numbers of a trace are small or close together, and newly mapped memory costs more than the
-work on it. Each block of some thousand rows stores its minimum once, and the differences in as few
-bytes as possible.
+Newly mapped memory costs more than the work on it. Each block of some thousand rows stores its
+minimum, and the differences in as few bytes as possible.
 """
 
 from __future__ import annotations
@@ -19,24 +18,21 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 _WIDTHS: Final = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
-"""Types smaller than a 64-bit integer."""
 
 
 class Block(NamedTuple):
     """Consecutive numbers of a column."""
 
     rows: int
-    """Number of rows."""
     base: int
-    """Lower bound of the values."""
     offsets: npt.NDArray[Any] | None
-    """Differences to ``base``. None if all values equal ``base``."""
+    """Differences to ``base``. None if all values equal it."""
     has_absent: bool
     """True if 0 in ``above`` represents :data:`ABSENT_TEXT`."""
 
 
 def compress_values(values: Ints) -> Block:
-    """Compress ``values``, which are not empty, to a block. May keep a reference to ``values``."""
+    """Compress ``values`` (not empty); may keep a reference to them."""
     rows = len(values)
     minimum, maximum = int(values.min()), int(values.max())
     if minimum == maximum:

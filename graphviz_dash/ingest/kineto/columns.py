@@ -1,4 +1,4 @@
-"""Conversion of events to table columns, piece by piece, in each process that reads a trace."""
+"""Conversion of events to table columns, piece by piece."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SCHEMAS: Final = {
 """Columns of each table of :class:`Trace`, by name."""
 
 KINDS: Final = ("kernel", "memcpy", "memset")
-"""Values of the column ``kind``, in the order of their codes."""
+"""In the order of their codes."""
 
 _KERNEL, _MEMCPY, _MEMSET = range(3)
 
@@ -90,14 +90,12 @@ _NO_SHAPE: Final = (ABSENT, ABSENT, ABSENT)
 
 
 class EventColumns:
-    """Events of some pieces of a trace as columns, in order.
+    """Events of some pieces of a trace as columns.
 
-    ``tables``: by the names of :data:`SCHEMAS`. ``events``: number of traceEvents per piece.
-    ``skipped``: events without a table, by category or else by phase. ``unusable``: omitted events
-    with an invalid value, by description.
+    ``events``: traceEvents per piece. ``skipped``: events without a table, by category or phase.
+    ``unusable``: omitted events, by description.
 
-    With ``is_partial``, other pieces of the trace are elsewhere, so begin and end events cannot be
-    paired.
+    With ``is_partial``, other pieces are elsewhere, so begin and end events cannot be paired.
     """
 
     def __init__(self, source: object, *, exact: bool, is_partial: bool = False) -> None:
@@ -135,7 +133,7 @@ class EventColumns:
         self._count_skipped(without_table)
 
     def expect_other_parts(self) -> None:
-        """Refuse begin and end events from now on, because other processes read pieces too."""
+        """Refuse begin and end events from now on."""
         self._pairing = None
 
     def _stage(self, events: list[Event]) -> list[Event]:
@@ -161,7 +159,7 @@ class EventColumns:
             table.discard()
 
     def _find_causes(self, events: list[Event], first: int = 0) -> dict[int, str]:
-        """Find the reasons of unusable events, by index, by bisection because they are rare."""
+        """Find the reasons of unusable events, by index. Bisects, because they are rare."""
         try:
             self._stage(events)
         except UnusableEventError as error:
@@ -191,7 +189,6 @@ class EventColumns:
 
 
 def _select_events(events: list[Event], numbers: bytes, number: int) -> tuple[list[Event], bytes]:
-    """Select the events with this number, and their packed indices."""
     if number not in numbers:
         return [], b""
     selected = np.frombuffer(numbers, np.uint8) == number
@@ -201,8 +198,7 @@ def _select_events(events: list[Event], numbers: bytes, number: int) -> tuple[li
 
 
 def merge_columns(parts: Sequence[EventColumns], owners: Sequence[int]) -> EventColumns:
-    """Merge the pieces of ``parts``. ``owners`` is the part of each piece, in file order. Consumes
-    ``parts``."""
+    """Merge and consume ``parts``. ``owners`` is the part of each piece, in file order."""
     merged = EventColumns(parts[0].where, exact=parts[0].exact)
     event_counts = [iter(part.events) for part in parts]
     merged.events = [next(event_counts[owner]) for owner in owners]
@@ -217,7 +213,7 @@ def merge_columns(parts: Sequence[EventColumns], owners: Sequence[int]) -> Event
 
 
 def drop_untimed_work(columns: EventColumns) -> None:
-    """Remove the GPU work whose start is 0 because the profiler has no time for it.
+    """Remove the GPU work with start 0, for which the profiler has no time.
 
     0 is a time only if the other events are close to it. Removed rows count as unusable.
     """
@@ -243,8 +239,7 @@ def drop_untimed_work(columns: EventColumns) -> None:
 
 
 def compute_span(tables: Iterable[TableColumns]) -> tuple[int, int]:
-    """Compute the start of the first event and the end of the last one, in ns. ``tables`` must have
-    rows."""
+    """Compute start and end of all events, in ns. ``tables`` must have rows."""
     starts, ends = [], []
     for table in tables:
         ts = expand_blocks(table.blocks["ts"])
@@ -255,8 +250,7 @@ def compute_span(tables: Iterable[TableColumns]) -> tuple[int, int]:
 
 
 def _merge_tables(tables: Sequence[TableColumns], pieces: Ints) -> TableColumns:
-    """Merge tables. ``pieces`` are the file positions of the tables' pieces, one table after the
-    other."""
+    """Merge tables."""
     merged, *others = tables
     merged.whole_microseconds = all(t.whole_microseconds for t in tables if any(t.rows))
     for table in others:
@@ -285,8 +279,6 @@ def _remap_codes(block: Block, meanings: Ints) -> Block:
 
 
 def _compute_file_order(rows: Ints, pieces: Ints) -> Ints:
-    """Compute the file order of rows, from the number of ``rows`` of each piece and its position in
-    the file."""
     starts = np.cumsum(rows) - rows
     order_of_pieces = np.argsort(pieces)
     rows, starts = rows[order_of_pieces], starts[order_of_pieces]
@@ -387,7 +379,6 @@ def _replace_values(packed: bytes, indices: Ints, values: Ints) -> bytes:
 def _split_extents(
     shapes: Sequence[tuple[int, int, int] | str | None], attribute: str
 ) -> list[Ints]:
-    """Split grids or blocks into three columns, with ABSENT for missing ones."""
     extents = [_NO_SHAPE if isinstance(shape, str) else shape or _NO_SHAPE for shape in shapes]
     try:
         flat = pack("q", list(chain.from_iterable(extents)))
@@ -399,9 +390,7 @@ def _split_extents(
 def _pack_graph_ids(args: Sequence[Args]) -> tuple[bytes, bytes]:
     """Pack graph and node ids as the bits of unsigned numbers, with ABSENT for missing ones.
 
-    Kineto writes 0 for work outside graphs, and a node either as its number within the graph or as
-    ``graph id << 32
-     number``. Both are converted to the number.
+    Kineto writes 0 outside graphs, and a node as its number or as ``graph id << 32 number``.
     """
     graphs, nodes = [arg.graph_id for arg in args], [arg.graph_node_id for arg in args]
     if not any(graphs) and not any(nodes):

@@ -50,10 +50,7 @@ def find_repeated(ids: pl.Series) -> tuple[pl.Series, int]:
 
 
 class CallIntervals:
-    """Start of the first call and return of the last call, by correlation id of ``runtime``.
-
-    ``begin`` and ``end``: for each of ``work``, the rows of ``gpu`` that have a call, in order.
-    """
+    """Start of the first call and return of the last call, by correlation id."""
 
     def __init__(self, runtime: pl.DataFrame, gpu: pl.DataFrame) -> None:
         identified = runtime.select("correlation", "ts", "dur").drop_nulls("correlation")

@@ -1,7 +1,7 @@
 """JSON text with backslashes that escape nothing, such as paths that old torch writes on Windows.
 
-A string with an invalid escape was written without escaping, so all its backslashes are characters
-unless they precede a quote, another backslash, a slash or the four digits of a code.
+In a string with an invalid escape, all backslashes are characters unless they precede a quote, a
+backslash, a slash or the four digits of a code.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def decode_text(text: str, parse_float: Callable[[str], Any] | None = None) -> A
 
 
 def escape_backslashes(text: str) -> str:
-    """Escape the backslashes of strings that contain an invalid escape."""
+    """Escape the backslashes of strings with an invalid escape."""
     return _replace_in_strings(text, lambda match: match[1] or "\\\\", _BACKSLASH)
 
 
 def hide_invalid_escapes(text: str) -> str:
-    """Replace the backslash of each invalid escape by a slash, so that all positions remain."""
+    """Replace the backslash of each invalid escape by a slash, keeping positions."""
     if "\\" not in text:
         return text
     return _replace_in_strings(text, lambda match: "/" if match[1] else match[0], _INVALID)

@@ -1,5 +1,4 @@
-"""Kineto's event format and its decoder: fast for expected types, tolerant of older or foreign
-writers."""
+"""Kineto's event format and its decoder, tolerant of older or foreign writers."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from msgspec import Raw, Struct, field
 from graphviz_dash.ingest.kineto.escapes import decode_text
 
 ABSENT: Final = -(1 << 63)
-"""Placeholder for a missing argument, null in the tables."""
+"""A missing argument, null in the tables."""
 
 NO_TIME: Final = math.nan
 NO_RAW: Final = Raw(b"")
@@ -31,12 +30,11 @@ _GPU_ARGUMENTS = frozenset(
 """Arguments kept for GPU work only. Elsewhere these names have other meanings."""
 
 _TEXT_ARGUMENTS = frozenset(("stream", "grid", "bytes"))
-"""Arguments whose text is decoded too, to stay in the fast path."""
 
 GPU_CATEGORIES: Final = frozenset(
     ("kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset")
 )
-"""Categories of GPU work, including those of torch before 1.12."""
+"""Includes the categories of torch before 1.12."""
 _CONTROL = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
 _NUMBER = re.compile(r"-?\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
 """A time as text, as Ascend's profiler writes it."""
@@ -47,53 +45,42 @@ ThreadId: TypeAlias = int | str
 
 
 class Args(Struct, frozen=True, gc=False):
-    """Arguments kept in the tables, by Kineto's names. Older torch uses different names for two of
-    them. A missing argument is ABSENT, NO_RAW or the default."""
+    """Arguments kept in the tables, by Kineto's names. A missing one is ABSENT, NO_RAW or the
+    default."""
 
     external_id: int = field(default=ABSENT, name="External id")
     """Id of the operator around a call, or behind GPU work."""
     old_external_id: int = field(default=ABSENT, name="external id")
     """The same before torch 1.12."""
     correlation: int = ABSENT
-    """Id shared by a call and the work that it launched."""
+    """Id shared by a call and its work."""
     device: int = ABSENT
-    """Number of the GPU."""
     stream: int | str = ABSENT
-    """Number of the stream. Older ROCm writes the address of a call's stream."""
+    """Older ROCm writes the address of a call's stream."""
     grid: tuple[int, int, int] | str | None = None
     """Blocks of a launch. torch.compile writes "grid(100,)" for an operator."""
     block: tuple[int, int, int] | None = None
-    """Threads of a block."""
     shared: int = field(default=ABSENT, name="shared memory")
-    """Static and dynamic shared memory per block, in bytes."""
+    """Static and dynamic, per block, in bytes."""
     registers: int = field(default=ABSENT, name="registers per thread")
-    """Registers per thread of a kernel."""
     bytes: int | str = ABSENT
-    """Bytes of a memcpy or memset. ROCm writes text for some runtime calls, which no table keeps.
-    """
+    """ROCm writes text for some runtime calls, which no table keeps."""
     graph_id: int = field(default=0, name="graph id")
-    """Id of the executable graph, unsigned. 0 for work outside graphs."""
+    """Id of the executable graph, unsigned. 0 outside graphs."""
     graph_node_id: int = field(default=0, name="graph node id")
-    """Node id, alone or with the graph id in its upper half, unsigned. 0 for work outside graphs.
-    """
+    """Alone or with the graph id in its upper half. 0 outside graphs."""
     sequence: int = field(default=ABSENT, name="Sequence number")
-    """Autograd's sequence number, which pairs forward and backward."""
+    """Autograd's number, which pairs forward and backward."""
     forward_tid: int = field(default=ABSENT, name="Fwd thread id")
-    """Thread of the forward operator."""
     input_dims: Raw = field(default=NO_RAW, name="Input Dims")
-    """Shapes of an operator's inputs, as JSON."""
     old_input_dims: Raw = field(default=NO_RAW, name="Input dims")
-    """The same in older torch."""
     input_types: Raw = field(default=NO_RAW, name="Input type")
-    """Types of an operator's inputs, as JSON."""
     input_strides: Raw = field(default=NO_RAW, name="Input Strides")
-    """Strides of an operator's inputs, as JSON."""
     input_values: Raw = field(default=NO_RAW, name="Concrete Inputs")
-    """Values of an operator's inputs that are not tensors, as JSON."""
+    """Inputs that are not tensors, as JSON."""
     python_id: int = field(default=ABSENT, name="Python id")
-    """Id of a Python function call."""
     python_parent_id: int | None = field(default=ABSENT, name="Python parent id")
-    """Id of the calling Python function. None for the outermost."""
+    """None for the outermost function."""
 
 
 NO_ARGS: Final = Args()
@@ -105,19 +92,16 @@ class Event(Struct, gc=False):
     ph: str = ""
     """Phase; X for a slice."""
     cat: str = ""
-    """Kineto's category."""
     name: str = ""
-    """Name of the kernel, call, operator or range."""
     pid: ThreadId = ABSENT
     """Process id, or the device of GPU work."""
     tid: ThreadId = ABSENT
     """Thread id, or the stream of GPU work."""
     ts: int | float | Decimal = NO_TIME
-    """Start in microseconds, as a number of any type."""
+    """Start in microseconds."""
     dur: int | float | Decimal = NO_TIME
-    """Duration in microseconds."""
+    """In microseconds."""
     args: Args = NO_ARGS
-    """Arguments kept in the tables."""
 
 
 class _FastEvent(Event, gc=False):
@@ -135,7 +119,7 @@ _exact_decoder = msgspec.json.Decoder(list[_ExactEvent])
 
 
 def _parse_number(text: str) -> float | Decimal:
-    """Parse a number exactly. Huge numbers become floats, because Decimal traps such exponents."""
+    """Parse a number exactly. Decimal traps huge exponents, so these become floats."""
     value = float(text)
     return Decimal(text) if abs(value) < _MAX_NUMBER else value
 
@@ -144,7 +128,7 @@ _untyped_decoder = msgspec.json.Decoder(float_hook=_parse_number)
 
 
 class UnusableEventError(Exception):
-    """Invalid value of an event, with a description. The event is omitted and counted."""
+    """Invalid value of an event, which is omitted and counted."""
 
 
 UNUSABLE_EVENT: Final = Event(cat="unusable")
@@ -152,11 +136,10 @@ UNUSABLE_EVENT: Final = Event(cat="unusable")
 
 
 class EventDecoder:
-    """Decodes pieces of one trace's traceEvents and counts omitted data.
+    """Decodes pieces of traceEvents and counts omitted data.
 
-    The caller sets ``exact`` if times are too large for floats with nanosecond precision.
-    ``unreadable`` counts invalid arguments, which become null, by name. ``unusable`` counts omitted
-    events, by problem.
+    The caller sets ``exact`` if times are too large for floats. ``unreadable`` counts invalid
+    arguments, which become null, by name; ``unusable`` omitted events, by problem.
     """
 
     def __init__(self) -> None:
@@ -175,15 +158,15 @@ class EventDecoder:
         return events
 
     def decode_leniently(self, piece: bytes) -> list[Event]:
-        """Decode like :meth:`strict`, but accept NaN, Infinity, raw control characters, invalid
-        UTF-8 and backslashes that escape nothing. Raises JSONDecodeError for other text."""
+        """Decode, also with NaN, Infinity, control characters, invalid UTF-8 and invalid escapes.
+        Raises JSONDecodeError for other text."""
         text = piece.decode("utf-8", "replace")
         items = _check_items(decode_text(text, _parse_number))
         return list(map(self._convert_event, items))
 
     def decode_unchecked(self, piece: bytes) -> list[Event] | None:
-        """Decode a piece cut at a likely position. None if the cut was wrong, or if the problem
-        requires reading the complete document."""
+        """Decode a piece cut at a likely position. None if the cut was wrong, or only the complete
+        document can be read."""
         try:
             if not piece.isascii():
                 piece.decode()
@@ -276,7 +259,6 @@ def _check_items(decoded: Any) -> list[Any]:
 
 
 def _convert_integer(value: Any) -> int | None:
-    """Convert a number or its text to an integer. None for other values."""
     if isinstance(value, str):
         try:
             return int(value)
@@ -314,7 +296,7 @@ def _convert_thread(value: Any) -> ThreadId:
 
 
 def _replace_surrogates(text: str) -> str:
-    """Replace lone surrogates, which JSON can escape but UTF-8 cannot encode, by U+FFFD."""
+    """Replace lone surrogates, which UTF-8 cannot encode, by U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,14 +1,11 @@
 """Streaming decoder of one large array inside a JSON document.
 
-Pieces end where the text looks like ``}, {"``, with any white space, and are accepted only if they
-decode as a list of complete elements. A cut inside a string leaves a quote open and one inside a
-nested value leaves a bracket open, so a wrong cut never decodes, and the previous one is tried.
+Pieces end where the text looks like ``}, {"``. A cut inside a string or a nested value leaves a
+quote or bracket open, so a wrong cut never decodes, and the previous one is tried.
 
-A truncated or damaged document is read up to its last complete element before the damage, which
-``ArrayReader.damage`` describes.
+A damaged document is read up to its last complete element.
 
-Old torch on Windows writes paths without escaping their backslashes. Such text is accepted
-(``escapes.py``).
+Unescaped backslashes are accepted (``escapes.py``).
 """
 
 from __future__ import annotations
@@ -45,30 +42,25 @@ _MAX_ENDS = 64  # maximum array ends to try; each "} ]" in the fields after the 
 
 Decode = Callable[[bytes], list[T]]
 STRICT_ERRORS = (msgspec.DecodeError, UnicodeDecodeError)
-"""Exceptions of a strict decoder for text that is not JSON."""
 LENIENT_ERRORS = (ValueError,)
-"""Exceptions of a lenient decoder from the standard library (JSONDecodeError is one)."""
+"""JSONDecodeError is a ValueError."""
 
 
 class ArrayReader(Generic[T]):
     """Reads the array under the top-level ``key`` of the document in ``stream``.
 
-    A document that is itself an array is read as such an array without fields.
+    A document can also be the array itself, without fields (``is_bare_array``).
 
     ``strict`` decodes most pieces and raises :data:`STRICT_ERRORS`; ``lenient`` decodes pieces that
     ``strict`` rejects at every cut.
 
     ``span`` is the byte range of the last piece in the decompressed document. After iteration,
-    ``fields`` contains the other top-level fields, independent of their position in the file.
-    ``damage`` describes why the document was not read to its end, if so, and ``read_bytes`` is the
-    size of the part that was read. ``repaired`` is true if accepted text contained control
-    characters or invalid UTF-8, as in zeroed blocks.
+    ``fields`` contains the other top-level fields. ``damage`` describes why the document was not
+    read to its end, and ``read_bytes`` is the size read. ``repaired`` is true if the text contained
+    control characters or invalid UTF-8.
 
-    ``is_bare_array`` is true for a document that is itself the array.
-
-    If set, ``hand_over`` is called with each likely piece before it is decoded. If it returns true,
-    the callee decodes and validates the piece, and None is yielded instead. If a piece turns out to
-    be wrong, later results of this reader are invalid.
+    If set, ``hand_over`` is called with each likely piece. If it returns true, the callee decodes
+    and validates the piece. If a piece is wrong, later results of this reader are invalid.
     """
 
     def __init__(
@@ -95,7 +87,7 @@ class ArrayReader(Generic[T]):
         return self._position
 
     def __iter__(self) -> Iterator[list[T] | None]:
-        """Yield the elements piece by piece, in order, and None for pieces handed over.
+        """Yield the elements piece by piece, and None for pieces handed over.
 
         Raises:
             InputError: No such array, a document damaged before it, or too large an element.
@@ -121,7 +113,6 @@ class ArrayReader(Generic[T]):
         return InputError(self._path, damage.description, "a complete JSON document", advice)
 
     def _iter_pieces(self) -> Iterator[list[T] | None]:
-        """Yield all but the last elements, which remain in the buffer with the text after them."""
         requested = 0
         while self._read_until(requested):
             piece = self._hand_over_piece(self._buffer) or self._decode_piece(self._buffer)
@@ -140,8 +131,7 @@ class ArrayReader(Generic[T]):
             yield items
 
     def _read_until(self, requested: int) -> bool:
-        """Read one block, and more until the buffer has ``requested`` bytes. False if the document
-        ends first.
+        """Read until the buffer has ``requested`` bytes. False if the document ends first.
 
         Joins blocks once instead of copying the buffer for each.
         """
@@ -158,7 +148,7 @@ class ArrayReader(Generic[T]):
             self._buffer = b"".join(blocks)
 
     def _hand_over_piece(self, buffer: bytes) -> tuple[None, int] | None:
-        """Hand over a piece and return the next element's position. None if not handed over."""
+        """Hand over a piece and return the next element's position. None if refused."""
         if self.hand_over is None:
             return None
         near = _find_near_cuts(buffer)
@@ -167,8 +157,7 @@ class ArrayReader(Generic[T]):
         return None, _find_next_element(buffer, near[0])
 
     def _recover_elements(self) -> list[T]:
-        """Recover the complete elements in the buffer before its damage, and the complete fields if
-        the array ended before it."""
+        """Recover the complete elements before the damage, and fields if the array ended."""
         # latin-1 keeps all positions, and JSON's own characters are ASCII.
         text = hide_invalid_escapes(self._buffer.decode("latin-1"))
         try:
@@ -272,8 +261,7 @@ class ArrayReader(Generic[T]):
         return buffer[value.end() :]
 
     def _decode_piece(self, buffer: bytes) -> tuple[list[T], int] | None:
-        """Decode the elements up to the last valid cut and return them with the position of the
-        next element.
+        """Decode the elements up to the last valid cut; also return the next position.
 
         None if ``buffer`` has no valid cut yet, or the array ends in it.
         """
@@ -303,8 +291,7 @@ class ArrayReader(Generic[T]):
         return items
 
     def _check_encoding(self, buffer: bytes, end: int) -> None:
-        """Record if accepted text contains invalid UTF-8. Strict decoders ignore it in skipped
-        values."""
+        """Record invalid UTF-8, which strict decoders ignore in skipped values."""
         if not self.repaired and not buffer.isascii():
             try:
                 buffer[:end].decode()
@@ -342,7 +329,6 @@ class ArrayReader(Generic[T]):
             raise self._build_damage_error(buffer, "[") from error
 
     def _decode_last(self, buffer: bytes) -> list[T]:
-        """Decode the remaining elements and the fields after the array."""
         empty = buffer.lstrip(_SPACE).startswith(b"]")
         ends = (
             [buffer.index(b"]") + 1]
@@ -382,7 +368,7 @@ class ArrayReader(Generic[T]):
         return items
 
     def _parse_tail(self, tail: bytes) -> dict[str, Any] | None:
-        """Parse the fields in ``tail``, the text after the array. None if invalid."""
+        """Parse the fields after the array. None if invalid."""
         text = tail.strip(_SPACE)
         if self.is_bare_array:
             return None if text else {}
@@ -437,8 +423,7 @@ class ArrayReader(Generic[T]):
     def _build_damage_error(
         self, buffer: bytes, opening: str, before: int | None = None
     ) -> Exception:
-        """Describe the problem with ``buffer``, which follows ``before`` bytes of the document.
-        ``opening`` makes it the start of a document."""
+        """Describe the problem with ``buffer``. ``opening`` makes it a document."""
         before = self._position if before is None else before
         text = opening + hide_invalid_escapes(buffer.decode("utf-8", "replace"))
         try:
@@ -505,9 +490,8 @@ def iter_element_spans(piece: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _find_complete_elements(text: str) -> tuple[int, int | None]:
-    """Find the end of the last complete element of an array's text, and the position after the
-    array. The position is None if the array does not end. Raises RecursionError if nested too
-    deeply."""
+    """Find the end of the last complete element and of the array, or None if it does not end.
+    Raises RecursionError if nested too deeply."""
     end = 0
     position = _skip_space(text, 0)
     while position is not None and text[position] != "]":
@@ -526,8 +510,8 @@ def _find_complete_elements(text: str) -> tuple[int, int | None]:
 
 
 def _parse_complete_fields(text: str, at: int) -> dict[str, Any]:
-    """Parse the fields after a comma at ``at`` that precede a comma or the end of the object, so
-    that no number is truncated. ``text`` contains bytes as characters."""
+    """Parse the fields from ``at`` that a comma or the object's end follows, so that no number is
+    truncated."""
     fields: dict[str, Any] = {}
     position = _skip_space(text, at)
     while position is not None and text[position] == ",":
@@ -548,7 +532,7 @@ _FIELD = re.compile(r',\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 
 def _find_near_cuts(buffer: bytes) -> list[int]:
-    """Find the last likely cuts, last one first, which is nearly always right."""
+    """Find the last likely cuts, last one first."""
     cuts: list[int] = []
     for window in _WINDOWS:
         cuts = [match.end() for match in _CUT.finditer(buffer, max(0, len(buffer) - window))]
@@ -558,9 +542,8 @@ def _find_near_cuts(buffer: bytes) -> list[int]:
 
 
 def _scan_cuts(buffer: bytes) -> Iterator[int]:
-    """Find the position after the last complete element by counting all brackets outside strings.
-    Yields nothing if there is none, or if the array ends in ``buffer``. Much slower than a near
-    cut."""
+    """Find the position after the last complete element by counting brackets. Yields nothing if
+    there is none or the array ends. Much slower than a near cut."""
     depth = 0
     cut = 0
     for token in _TOKEN.finditer(buffer):

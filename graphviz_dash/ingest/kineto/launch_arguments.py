@@ -1,8 +1,7 @@
 """Kernel parameters in the arguments of launch calls, which no table keeps.
 
-ROCm's profiler adds the kernel's name, grid, block and shared memory to the launch call
-(pytorch/kineto ``libkineto/src/RoctracerActivity_inl.h``), so they are known for launches that were
-captured without running. CUPTI does not.
+ROCm adds them to the launch call (pytorch/kineto ``libkineto/src/RoctracerActivity_inl.h``), so
+they are known for captured launches. CUPTI does not.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ _MAX_VALUE = (1 << 31) - 1
 def read_launched_kernels(
     trace: Trace, rows: Sequence[int], limits: Limits = DEFAULT_LIMITS
 ) -> dict[int, KernelParams]:
-    """Read the kernels launched by the calls at ``rows`` of the runtime table, by row.
+    """Read the kernels launched at ``rows`` of the runtime table, by row.
 
-    Rows without kernel arguments are omitted. Reads the trace's file again, up to the last row.
+    Omits rows without kernel arguments. Reads the trace's file again.
 
     Raises:
         InputError: The file is no longer readable.

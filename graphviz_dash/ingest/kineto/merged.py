@@ -1,9 +1,8 @@
-"""Separation of a trace file that merges several processes into one file per process.
+"""Separation of a merged trace into one file per process.
 
-Tools that merge the traces of ranks (SGLang, aorta, scripts of users) rename processes, but keep
-correlation ids, which repeat in each rank. GPU work is therefore assigned by the names of its
-lanes, by ids that only one process uses, or by the only assignment in which no work precedes its
-launch.
+Merging tools (SGLang, aorta) rename processes, but keep correlation ids, which repeat in each rank.
+GPU work is therefore assigned by lane names, by ids of only one process, or by the only assignment
+in which no work precedes its launch.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ _Lane: TypeAlias = tuple[Process, int]
 """Process and device of a piece of GPU work, as in the file."""
 
 _LABEL: Final = re.compile(r"\[(?P<label>[^\]]*\d)\] ?(?P<process>-?\d+)$")
-"""Process of a rank in a trace merged by SGLang, such as ``[TP00] 100``."""
+"""Process in a trace merged by SGLang, such as ``[TP00] 100``."""
 _LAUNCH: Final = re.compile(r"[a-z]+(?:Module)?(?:Graph)?Launch(?!HostFunc)|Memcpy|Memset")
 _SLACK_US: Final = 1.0
-"""Resolution of clocks: work this much earlier than its launch contradicts nothing."""
+"""Resolution of clocks: work may precede its launch by this much."""
 _MAX_PROCESSES: Final = 256
 _RANK_FIELD: Final = "distributedInfo"
 _COMPRESSION: Final = 1
@@ -44,7 +43,6 @@ class MergedProcess(Struct, frozen=True):
     """One process of a merged trace."""
 
     path: Path
-    """File with its events."""
     label: str
     """Name within the file, for the name of its run."""
 
@@ -66,11 +64,11 @@ class _Row(Struct, frozen=True):
 
 
 class InseparableError(Exception):
-    """The processes of a merged trace cannot be separated, with the reason."""
+    """Reason why processes cannot be separated."""
 
 
 def separate_processes(path: Path, folder: Path, limits: Limits) -> tuple[MergedProcess, ...]:
-    """Write the events of each process in the merged trace at ``path`` to a file in ``folder``.
+    """Write the events of each process of a merged trace to a file in ``folder``.
 
     Events of processes without launches are omitted.
 
@@ -86,14 +84,12 @@ def separate_processes(path: Path, folder: Path, limits: Limits) -> tuple[Merged
 
 
 class _Owners(Struct, frozen=True):
-    """Process of each piece of GPU work: by its lane, or else by its correlation id."""
+    """Process of GPU work, by lane or else by correlation id."""
 
     processes: tuple[Process, ...]
-    """Processes that launch work."""
     by_lane: Mapping[_Lane, Process]
-    """Process of lanes that belong to one process."""
     by_id: Mapping[int, Process]
-    """Process of each id; used for other lanes."""
+    """Used for other lanes."""
 
     def find(self, row: _Row) -> Process | None:
         """Find the process of an event. None for others, such as data loaders and metadata."""
@@ -146,7 +142,7 @@ def _match_labels(
 def _match_lanes_by_id(
     work: Mapping[_Lane, Sequence[tuple[int, float]]], by_id: Mapping[int, Process]
 ) -> dict[_Lane, Process]:
-    """Match the lanes whose ids all belong to one process; ids decide in other lanes."""
+    """Match the lanes whose ids all belong to one process."""
     owners = {}
     for lane, items in work.items():
         options = {by_id[number] for number, _ in items if number in by_id}
@@ -166,8 +162,7 @@ def _match_lanes_by_time(
 ) -> dict[_Lane, Process]:
     """Match lanes and processes that share ids: no work may precede its launch.
 
-    Lanes that several processes could own are matches by their numbers if all pairs have the same
-    difference, as in tools that add a number per rank.
+    Ambiguous lanes are matched by number if all pairs have the same difference.
     """
     candidates = {
         lane: [process for process in processes if _can_launch(calls[process], items)]
@@ -210,7 +205,6 @@ def _match_lanes_by_time(
 
 
 def _match_one_to_one(candidates: Mapping[_Lane, list[Process]]) -> None:
-    """Remove the process of each unambiguous lane from the candidates of the others."""
     final_lanes: set[_Lane] = set()
     while new := [
         lane for lane in candidates if len(candidates[lane]) == 1 and lane not in final_lanes
@@ -259,7 +253,6 @@ def _get_time(row: _Row) -> float:
 
 
 def _build_labels(processes: Sequence[Process]) -> dict[Process, str]:
-    """Build a distinct label per process, in the order of the processes."""
     labels = {process: _get_label(process) for process in processes}
     if None not in labels.values():
         return {process: f"-{label}" for process, label in sorted(labels.items(), key=str)}
@@ -300,7 +293,6 @@ def _write_processes(
 
 
 def _rename_process(raw: bytes, process: Process) -> bytes:
-    """Restore the process id of a labelled event."""
     match = _LABEL.match(process) if isinstance(process, str) else None
     if match is None:
         return raw

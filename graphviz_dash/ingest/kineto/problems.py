@@ -1,15 +1,13 @@
 """Detection of trace defects, with the figures they affect.
 
-Reports only defects proven by the rows. The meaning of a code never changes; its text may.
+Reports only proven defects. The meaning of a code never changes; its text may.
 
-An executable graph holds two nodes per captured copy, and newer drivers show both with the full
-number of bytes (pytorch issue 191284). Eager copies have one row each. CUPTI 13.0 reports the size
-of the last captured graph's copy for the copies of other graphs: on an H100, ten graphs of one
-copy each, from 512 bytes on, all reported 512 MiB.
+An executable graph holds two nodes per captured copy, and newer drivers show both with all bytes
+(pytorch issue 191284). CUPTI 13.0 reports the size of the last captured graph's copy for all
+graphs: on an H100, ten copies from 512 bytes on all reported 512 MiB.
 
-roctracer gets one record per graph launch and divides it among the kernels, so that each lasts
-until the next one starts. Observed in traces of vLLM, SGLang and xDiT on MI300X, where gaps between
-replayed kernels are at most 3 ns and others microseconds.
+roctracer divides one record per graph launch among the kernels. On MI300X (vLLM, SGLang, xDiT),
+gaps between replayed kernels are at most 3 ns, others microseconds.
 """
 
 from __future__ import annotations
@@ -61,8 +59,8 @@ def find_problems(
 ) -> tuple[TraceProblem, ...]:
     """Find the defects in a trace's GPU, runtime and annotation tables.
 
-    With ``integer_microseconds``, starts and ends are inaccurate by up to one microsecond, so
-    smaller contradictions are ignored. ``repeats`` are numbers of repeated rows by table.
+    With ``integer_microseconds``, contradictions below one microsecond are ignored. ``repeats`` are
+    repeated rows by table.
     """
     slack = _MICROSECOND if integer_microseconds else 0
     problems: list[TraceProblem] = [*build_repetition_problem(repeats)]
@@ -147,7 +145,7 @@ def build_text_problem() -> TraceProblem:
 
 
 class _RowNames:
-    """Names of rows. Many rows share few names, so each name is matched once."""
+    """Names of rows. Each name is matched once."""
 
     def __init__(self, names: pl.Series) -> None:
         codes = names.to_physical()
@@ -209,8 +207,10 @@ def _find_overlaps(gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
 
 
 def _has_overlap(gpu: pl.DataFrame, slack: int) -> bool:
-    """Test if any slice starts before the previous one on its stream ends. Otherwise none overlaps
-    any earlier slice, because slices are sorted by start."""
+    """Test if any slice starts before the previous one on its stream ends.
+
+    Slices are sorted by start, so otherwise none overlaps any earlier one.
+    """
     device, stream = (gpu[name].fill_null(ABSENT).to_numpy() for name in ("device", "stream"))
     order = np.lexsort((stream, device))
     same_stream = (device[order][1:] == device[order][:-1]) & (
@@ -244,7 +244,6 @@ def _find_launches_without_work(
 def _build_unidentified_problem(
     launches: pl.DataFrame, missing: pl.DataFrame, unidentified: pl.DataFrame
 ) -> TraceProblem:
-    """Describe work without a correlation id, which explains the launches without work."""
     return TraceProblem(
         "work-without-id",
         f"{pluralize(unidentified.height, 'kernel')} have no correlation id, as in roctracer's "
@@ -257,7 +256,7 @@ def _build_unidentified_problem(
 def _find_outside_captures(
     launches: pl.DataFrame, runtime: pl.DataFrame, names: _RowNames
 ) -> Flags:
-    """Find the launches outside captures, which did more than add a node."""
+    """Find the launches outside captures."""
     starts = launches["ts"].to_numpy()
     is_enclosed = np.zeros(len(starts), np.bool_)
     for start, end in _find_capture_intervals(runtime["ts"].to_numpy(), names):
@@ -314,8 +313,8 @@ def _find_early_starts(
 def _find_late_ends(
     calls: CallIntervals, runtime: pl.DataFrame, names: _RowNames, gpu: pl.DataFrame, slack: int
 ) -> Iterator[TraceProblem]:
-    """Report work that ends after the return of a call that waits for it. Only if one process uses
-    one GPU, because such a call waits for one GPU."""
+    """Report work that ends after a call that waits for it. Such a call waits for one GPU, so only
+    for one process and GPU."""
     waits = _select_rows(runtime, names.find_matching(_DEVICE_SYNC))
     if not waits.height or gpu["device"].n_unique() != 1 or runtime["pid"].n_unique() != 1:
         return
@@ -335,7 +334,7 @@ def _find_late_ends(
 
 _ON_DEVICE: Final = "DtoD"
 _MAX_BYTES_PER_NS: Final = 30_000
-"""Limit in GB/s, above the memory and cache bandwidth of GPUs."""
+"""Above the memory and cache bandwidth of GPUs."""
 
 
 def find_impossible_sizes(gpu: pl.DataFrame) -> Iterator[TraceProblem]:
@@ -354,7 +353,7 @@ def find_impossible_sizes(gpu: pl.DataFrame) -> Iterator[TraceProblem]:
 
 
 def find_paired_copies(gpu: pl.DataFrame, graph_launches: pl.DataFrame) -> Iterator[TraceProblem]:
-    """Report copies of ``graph_launches`` if all within the device come in equal pairs."""
+    """Report copies if all within the device come in equal pairs."""
     if not graph_launches.height:
         return
     columns = ["correlation", "device", "stream", "bytes"]
@@ -384,7 +383,7 @@ _MIN_SHARE: Final = 0.98
 def find_stitched_replays(
     gpu: pl.DataFrame, graph_launches: pl.DataFrame
 ) -> Iterator[TraceProblem]:
-    """Report synthetic kernel times of ``graph_launches``, the calls that launch graphs."""
+    """Report synthetic kernel times of graph launches."""
     if not graph_launches.height:
         return
     rows = gpu.filter(mask_members(gpu["correlation"], graph_launches["correlation"])).select(

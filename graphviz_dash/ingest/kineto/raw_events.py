@@ -1,8 +1,4 @@
-"""Reader of single events from the trace's file, with all arguments.
-
-Tables keep the arguments needed for figures. Others are read on request, without memory or time
-costs before.
-"""
+"""Reader of single events from the trace's file, with all arguments."""
 
 from __future__ import annotations
 
@@ -24,21 +20,18 @@ class RawEvent(Struct, frozen=True):
     """An entry of traceEvents."""
 
     index: int
-    """Index of the entry."""
     start: int
     """First byte in the decompressed document."""
     end: int
     """Byte after the last one."""
     text: bytes
-    """JSON text of the entry."""
     fields: dict[str, Any]
-    """Decoded fields."""
 
 
 def read_raw_event(trace: Trace, table: str, row: int, limits: Limits = DEFAULT_LIMITS) -> RawEvent:
-    """Read the event of row ``row`` of ``table`` (gpu, runtime, ops, annotations or python).
+    """Read the event of a row of ``table`` (gpu, runtime, ops, annotations or python).
 
-    A plain file is read only at that position; a compressed one is decompressed up to it.
+    A compressed file is decompressed up to it.
 
     Raises:
         InputError: The trace has no file, or the file is missing or has changed.

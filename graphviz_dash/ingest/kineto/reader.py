@@ -1,8 +1,6 @@
-"""Reader of torch.profiler's Kineto traces into the tables of model/trace.py.
+"""Reader of Kineto traces into the tables of model/trace.py.
 
-Kineto's keys are known only here and in the neighbouring modules (``events``, ``columns``,
-``tables``). Source of the format: pytorch/kineto ``libkineto/src/output_json.cpp`` and Google's
-"Trace Event Format".
+Source: pytorch/kineto ``libkineto/src/output_json.cpp`` and Google's "Trace Event Format".
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ from graphviz_dash.units import pluralize
 
 _AMD: Final = re.compile(r"\bAMD\b|Instinct|Radeon")
 _MAX_CATEGORIES = 64
-"""Maximum number of categories counted by name; others are counted together."""
+"""Categories counted by name; others are counted together."""
 
 
 def read_trace(
@@ -57,9 +55,8 @@ def read_trace(
 ) -> Trace:
     """Read a Kineto trace, ``.json``, plain or compressed with gzip or zstd.
 
-    Times are exact nanoseconds since the first event in a table; decimal microseconds are never
-    rounded. Python's garbage collector is disabled meanwhile. A truncated or damaged file is read
-    up to that point, as reported by ``Trace.info.incomplete``.
+    Times are exact nanoseconds since the first event in a table. Python's garbage collector is
+    disabled meanwhile. A damaged file is read up to that point (``Trace.info.incomplete``).
 
     Args:
         path: The file.
@@ -236,7 +233,6 @@ class _TraceReading:
 
 
 def _find_missing(reader: ArrayReader[Event], events: int, end: int) -> Iterator[TraceProblem]:
-    """Report data missing because of truncation or damage."""
     damage = reader.damage
     if damage is not None:
         yield build_truncation_problem(
@@ -251,7 +247,7 @@ def _find_missing(reader: ArrayReader[Event], events: int, end: int) -> Iterator
 
 
 def _describe_container(reader: ArrayReader[Event], columns: EventColumns) -> str:
-    """Describe events without a table. Leaves a parenthesis open."""
+    """Describe events without a table, with an open parenthesis."""
     events = sum(columns.events)
     container = "an array" if reader.is_bare_array else "traceEvents"
     if events and columns.skipped == {"phase ''": events}:
@@ -279,8 +275,7 @@ def _find_unusable(causes: Counter[str]) -> Iterator[TraceProblem]:
 
 
 def _find_work_without_slices(skipped: Counter[str]) -> Iterator[TraceProblem]:
-    """Report GPU work that is not recorded as slices; all slices of these categories are in a
-    table."""
+    """Report GPU work that is not recorded as slices."""
     count = sum(number for category, number in skipped.items() if category in GPU_CATEGORIES)
     if count:
         yield TraceProblem(
@@ -302,7 +297,6 @@ def _find_unreadable(arguments: Counter[str]) -> Iterator[TraceProblem]:
 
 
 def _select_most_skipped(skipped: Counter[str]) -> dict[str, int]:
-    """Keep the categories with the most events and sum up the others."""
     ranked = sorted(skipped.items(), key=lambda item: (-item[1], item[0]))
     result: Counter[str] = Counter()
     for label, number in ranked[:_MAX_CATEGORIES]:
@@ -320,12 +314,10 @@ def _build_pieces(events: list[int], spans: list[tuple[int, int]]) -> pl.DataFra
 
 
 PIECES_SCHEMA: Final = pl.Schema({"first": pl.Int64, "start": pl.Int64, "end": pl.Int64})
-"""Columns of ``EventOffsets.pieces``."""
 
 
 @contextmanager
 def _disable_garbage_collection() -> Iterator[None]:
-    """Disable garbage collection, which would repeatedly visit millions of live objects."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -345,7 +337,7 @@ def _read_integer_field(fields: dict[str, Any], name: str, path: Path) -> int | 
 
 
 def _read_device_names(fields: dict[str, Any]) -> tuple[str, ...]:
-    """Return the names of the devices in order, omitting empty ones (from ROCm)."""
+    """Return the device names, omitting empty ones (from ROCm)."""
     devices = fields.get("deviceProperties")
     if not isinstance(devices, list):
         return ()

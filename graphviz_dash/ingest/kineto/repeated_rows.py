@@ -1,8 +1,7 @@
 """Removal of rows that a file contains several times, as files that were joined twice.
 
-A thread makes one call at a time and a launch has one piece of work, so equal rows are copies. The
-work of a graph launch may contain equal rows by chance; it counts as repeated only if each row
-occurs equally often.
+A thread makes one call at a time, so equal rows are copies. Work of a graph launch may be equal by
+chance; it counts as repeated only if each row occurs equally often.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ def drop_repeated_rows(
 ) -> tuple[pl.DataFrame, pl.Series, int]:
     """Drop repeated rows of the table ``name``, sorted by ts, with their indices in traceEvents.
 
-    Returns both and the number of dropped rows. Near-linear in the number of rows.
+    Returns both and the number of dropped rows.
     """
     if name not in ("gpu", "runtime") or frame.height < 2:
         return frame, events, 0

@@ -1,10 +1,9 @@
 """Detection of kernels without a launch call in the trace, and of the cause if the rows prove it.
 
-Calls of a process have ascending correlation ids (CUPTI, roctracer), and a stream runs its work in
-call order. A kernel whose id precedes those of all calls, and which ran before all other work on
-its stream, was therefore launched before the trace: pending GPU work when the profiler started. Id
-0 belongs to no call: CUPTI uses it for work started by the GPU itself, such as bodies of
-conditional nodes.
+Correlation ids ascend within a process (CUPTI, roctracer), and a stream runs its work in call
+order. A kernel whose id precedes those of all calls, and which ran first on its stream, was
+therefore launched before the trace. CUPTI uses id 0 for work started by the GPU itself, such as
+bodies of conditional nodes.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from graphviz_dash.model.trace import TraceProblem
 from graphviz_dash.units import pluralize
 
 _FIXED_CUPTI_VERSION = 130101
-"""CUPTI version (CUDA 13.1 Update 1) since which further profiling sessions of a process have
-correct correlation ids for graph launches, according to its release notes."""
+"""CUPTI version (CUDA 13.1 Update 1) since which later profiling sessions have correct correlation
+ids for graph launches (release notes)."""
 
 
 def find_stray_work(
@@ -29,7 +28,7 @@ def find_stray_work(
     graphs: pl.DataFrame,
     cupti_version: int | None,
 ) -> Iterator[TraceProblem]:
-    """Report stray kernels if calls are recorded at all. The driver's internal copies are ignored.
+    """Report stray kernels if calls are recorded, ignoring the driver's copies.
 
     ``missing``: launches without work, outside captures. ``graphs``: graph launches among them.
     """
@@ -72,7 +71,7 @@ def find_stray_work(
 def _find_wrong_ids(
     stray: pl.DataFrame, graphs: pl.DataFrame, cupti_version: int | None
 ) -> Iterator[TraceProblem]:
-    """Report wrong ids: kernels without a launch after graph launches without work."""
+    """Report kernels without a launch after graph launches without work."""
     if not graphs.height or cupti_version is None or cupti_version >= _FIXED_CUPTI_VERSION:
         return
     if stray.filter(pl.col("ts") >= graphs["ts"].min()).height:
@@ -91,8 +90,8 @@ def _find_wrong_ids(
 def _select_earlier_work(
     stray: pl.DataFrame, gpu: pl.DataFrame, call_ids: pl.Series, missing: pl.DataFrame
 ) -> pl.DataFrame:
-    """Select the stray kernels proven to be launched before the first call. Kernels after a launch
-    without work are excluded, because they may belong to it."""
+    """Select the stray kernels launched before the first call. Kernels after a launch without work
+    are excluded, because they may belong to it."""
     first_call = call_ids.filter(call_ids > 0).min()
     early = stray.filter((pl.col("correlation") > 0) & (pl.col("correlation") < first_call))
     if missing.height:

@@ -1,8 +1,7 @@
 """Growing columns of one table of a trace, with packed numbers and encoded texts.
 
-Does not import Polars, so that processes start quickly. Attributes are read by comprehensions,
-twice as fast as ``operator.attrgetter``, and packed by ``struct``, twice as fast as numpy, which is
-only called for some thousand rows.
+Does not import Polars, so that processes start quickly. Comprehensions are twice as fast as
+``operator.attrgetter``, and ``struct`` packs twice as fast as numpy.
 """
 
 from __future__ import annotations
@@ -22,17 +21,16 @@ from graphviz_dash.ingest.kineto.column_blocks import Block, Ints, compress_valu
 from graphviz_dash.ingest.kineto.events import ABSENT, Args, Event, UnusableEventError
 
 FLOAT_EXACT_US: Final = float(1 << 43)
-"""Limit in microseconds (101 days) below which a float is exact to the nanosecond. Kineto's
-baseTimeNanoseconds keeps times below it; epoch microseconds are above."""
+"""Limit (101 days) below which a float is exact to the nanosecond. Epoch microseconds are above
+it."""
 
 MAX_TIME_NS: Final = 1 << 61
-"""Maximum time or duration (73 years), so that no sum of two overflows."""
+"""Maximum time (73 years), so that no sum of two overflows."""
 
 _MAX_TIME_US: Final = MAX_TIME_NS // 1000
 _BLOCK_BYTES: Final = 128 << 10  # of a column: 16,384 rows
 ABSENT_BYTES: Final = struct.pack("q", ABSENT)
 _Unit: TypeAlias = Callable[[Ints], Ints]
-"""Function that converts 64-bit numbers to nanoseconds."""
 
 READ_EVENT: Final[dict[str, Callable[[Sequence[Event]], list[Any]]]] = {
     "ts": lambda events: [event.ts for event in events],
@@ -57,7 +55,7 @@ READ_ARGS: Final[dict[str, Callable[[Sequence[Args]], list[Any]]]] = {
 
 
 class NeedsExactTimesError(Exception):
-    """Times are too large for floats; the piece must be decoded again with decimals."""
+    """Times are too large for floats and must be decoded as decimals."""
 
 
 class TextCodes:
@@ -82,12 +80,11 @@ class TextCodes:
 class TableColumns:
     """Growing columns of one table, with times in absolute ns.
 
-    ``rows``: rows per piece. ``event_index``, one of the columns: index of an event in its piece. A
-    piece is added column by column, and joins the table with :meth:`commit`.
+    ``rows``: rows per piece. ``event_index``: index of an event in its piece. A piece is added
+    column by column and joins the table with :meth:`commit`.
 
-    After :func:`joined` has merged several processes, rows of one process follow those of another.
-    ``file_order`` then contains the row order of the file, if different, and ``first`` the index in
-    traceEvents of each piece's first event.
+    After a merge of several processes, ``file_order`` contains the row order of the file, if
+    different, and ``first`` the index in traceEvents of each piece's first event.
     """
 
     def __init__(self, source: object) -> None:
@@ -111,7 +108,7 @@ class TableColumns:
         self._previous_whole_microseconds = self.whole_microseconds
 
     def stage_column(self, column: str, packed: bytes, unit: _Unit | None = None) -> None:
-        """Stage the piece's values of ``column``, packed as 64-bit numbers in ``unit``."""
+        """Stage values packed as 64-bit numbers in ``unit``."""
         self._staged.append((column, packed, unit))
 
     def discard(self) -> None:
@@ -136,7 +133,7 @@ class TableColumns:
             self._finish_block(column)
 
     def finish(self) -> None:
-        """Convert waiting values to blocks, after the last piece."""
+        """Convert waiting values after the last piece."""
         for column in list(self._pending):
             self._finish_block(column)
 
@@ -153,7 +150,7 @@ class TableColumns:
             self.file_order = new_rows[order]
 
     def expand_column(self, name: str, out: Ints | None = None) -> Ints:
-        """Expand a column, piece by piece, in ``out`` if given, and release its blocks."""
+        """Expand a column, in ``out`` if given, and release its blocks."""
         return expand_blocks(self.blocks.pop(name, []), out)
 
     def stage_times(self, events: Sequence[Event], *, exact: bool) -> None:
@@ -176,7 +173,7 @@ class TableColumns:
         self.stage_column("tid", self.pack_integers(READ_EVENT["tid"](events), "tid"))
 
     def stage_arguments(self, args: Sequence[Args], *columns: str) -> None:
-        """Stage integer arguments, in columns named like attributes of :class:`Args`."""
+        """Stage integer arguments."""
         for column in columns:
             self.stage_column(column, self.pack_integers(READ_ARGS[column](args), column))
 
@@ -270,7 +267,6 @@ def _convert_microseconds(values: Ints) -> Ints:
 
 
 def _convert_floats(values: Ints) -> Ints:
-    """Convert floats in microseconds below FLOAT_EXACT_US to nanoseconds."""
     floats = values.view(np.float64)
     # Converted in two parts: rounding the product of a whole time would add an error of up to a
     # quarter of a nanosecond, too much from 51 days on.
@@ -280,8 +276,7 @@ def _convert_floats(values: Ints) -> Ints:
 
 
 def pack(kind: str, values: Sequence[Any]) -> bytes:
-    """Pack ``values`` as 64-bit numbers of struct's kind q, Q or d. Twice as fast as numpy. Raises
-    struct.error for other values."""
+    """Pack ``values`` as struct's kind q, Q or d. Raises struct.error for other values."""
     return struct.pack(f"{len(values)}{kind}", *values)
 
 

@@ -36,8 +36,8 @@ _THREADS: Final = 2  # two of five tables are large; numpy and Polars release th
 pl.Series(np.empty(0, np.int64))
 
 _FILE_ORDER_TABLES: Final = ("gpu", "runtime")
-"""Tables whose rows with equal ts keep the file's order. In the others longer rows come first, so
-that enclosing rows precede enclosed ones."""
+"""Tables whose rows with equal ts keep the file's order. In others, longer (enclosing) rows come
+first."""
 
 
 def build_frames(
@@ -45,9 +45,9 @@ def build_frames(
 ) -> tuple[dict[str, pl.DataFrame], dict[str, pl.Series], T]:
     """Build the tables, sorted by ts, with times since ``origin``.
 
-    Returns the tables, the index in traceEvents of each row, and the result of ``find`` for the
-    tables gpu, runtime and annotations, computed while others are built. Repeated rows are dropped,
-    and ``find`` receives their number by table. Consumes ``tables``.
+    Returns them, the index in traceEvents of each row, and the result of ``find`` for gpu, runtime
+    and annotations. Drops repeated rows; ``find`` receives their number by table. Consumes
+    ``tables``.
 
     Raises:
         InputError: A number or name is out of range.
@@ -87,8 +87,7 @@ def _build_frame(
 
 
 def _sort_rows(ts: Ints, dur: Ints | None, file_order: Ints | None) -> Ints | None:
-    """Sort rows by ts, then by descending ``dur`` if given, then by file order. None if already
-    sorted."""
+    """Sort by ts, descending ``dur`` if given, and file order. None if already sorted."""
     if file_order is not None:
         suborder = _sort_rows(ts[file_order], None if dur is None else dur[file_order], None)
         return file_order if suborder is None else file_order[suborder]
@@ -150,7 +149,6 @@ def _build_names(names: Sequence[str], source: object, limits: Limits) -> pl.Ser
 
 
 def _build_texts(recorded: Sequence[bytes], source: object, limits: Limits) -> pl.Series:
-    """Convert distinct recorded JSON values to single-line text."""
     texts = []
     for raw in recorded:
         if len(raw) > limits.string_length:

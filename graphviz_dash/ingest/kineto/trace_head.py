@@ -25,40 +25,34 @@ class Device(msgspec.Struct, frozen=True):
     """An entry of deviceProperties. None for missing values."""
 
     name: str | None
-    """Name from the driver."""
     compute_capability: tuple[int, int] | None
     """Major and minor version."""
     memory_bytes: int | None
-    """Total device memory in bytes."""
+    """In bytes."""
     multiprocessors: int | None
-    """Number of multiprocessors."""
 
 
 class Rank(msgspec.Struct, frozen=True):
     """Rank of the process, from distributedInfo."""
 
     rank: int
-    """Rank."""
     world_size: int
-    """Number of ranks."""
     nccl: str | None
-    """Version of NCCL. None if unknown."""
+    """None if unknown."""
 
 
 class TraceHead(msgspec.Struct, frozen=True):
     """Machine and rank of a trace."""
 
     devices: tuple[Device, ...]
-    """Devices, in order."""
     rank: Rank | None
-    """Rank. None for a single process."""
+    """None for a single process."""
 
 
 def read_head(path: Path, limits: Limits = DEFAULT_LIMITS) -> TraceHead:
     """Read devices and rank of the trace at ``path``.
 
-    Old Kineto and other programs write fields after the events, so missing fields are searched
-    there. Values of an unexpected type are ignored.
+    Old Kineto writes fields after the events. Ignores values of an unexpected type.
 
     Raises:
         InputError: The file is unreadable.
@@ -78,7 +72,6 @@ def read_head(path: Path, limits: Limits = DEFAULT_LIMITS) -> TraceHead:
 
 
 def _read_tail(stream: ByteStream, head: bytes) -> bytes:
-    """Read the final part of ``stream``, after ``head``."""
     current, previous = head, b""
     while part := stream.read(_PART_BYTES):
         current, previous = part, current

@@ -37,9 +37,8 @@ class BlockResult(msgspec.Struct, array_like=True):
     """A :class:`Block` in the shared memory file."""
 
     rows: int
-    """Number of values."""
     base: int
-    """Lower bound of the values."""
+    """Lower bound."""
     width: int
     """Bytes per row. 0 if all values equal ``base``."""
     gaps: bool
@@ -52,28 +51,22 @@ class TableResult(msgspec.Struct):
     """A table."""
 
     rows: list[int]
-    """Number of rows per piece."""
     columns: dict[str, list[BlockResult]]
-    """Blocks per column."""
     names: list[str]
-    """Names by code."""
     texts: list[bytes]
-    """JSON text of arguments by code."""
     whole_microseconds: bool
-    """True if all times are integers."""
 
 
 class Result(msgspec.Struct):
     """Tables and counters of a worker."""
 
     tables: dict[str, TableResult]
-    """Tables by the names of SCHEMAS."""
     events: list[int]
-    """Number of traceEvents per piece."""
+    """traceEvents per piece."""
     skipped: dict[str, int]
     """Events without a table, by category."""
     unusable: dict[str, int]
-    """Omitted events, by problem."""
+    """By problem."""
     unreadable: dict[str, int]
     """Invalid arguments, by name."""
 

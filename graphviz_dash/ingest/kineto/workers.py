@@ -1,8 +1,7 @@
 """Worker processes that decode pieces of one trace in parallel.
 
 Started as ``python -m``, because a fork can deadlock with the threads of Polars, and
-multiprocessing's spawn runs the main script again, which in the app is the app. They share memory
-through an unnamed file, so nothing remains after either side ends.
+multiprocessing's spawn runs the app again. They share an unnamed file, so nothing remains.
 """
 
 from __future__ import annotations
@@ -37,20 +36,20 @@ from graphviz_dash.ingest.kineto.worker import (
 from graphviz_dash.ingest.processes import PROCESSES_VARIABLE, get_module_path
 
 MIN_PARALLEL_BYTES: Final = 24 << 20
-"""Minimum remaining JSON in bytes that justifies worker processes, which start in 0.2 s."""
+"""Minimum JSON that justifies workers, which start in 0.2 s."""
 
 _MAX_PROCESSES: Final = 6  # one process splits as fast as about five decode
 _SLOTS: Final = 8  # keeps a worker busy while this process decodes a piece
 _SLOT_BYTES: Final = 1 << 20
 _ENVIRONMENT: Final = {"OPENBLAS_NUM_THREADS": "1"}
-"""Disables the threads of numpy's linear algebra, which initially busy-wait and are not needed."""
+"""Disables numpy's threads, which busy-wait and are not needed."""
 
 _POSIX: Final = os.name == "posix"
 
 
 class DeclinedError(Exception):
-    """A worker declined a piece, so a single process must read the file. With ``inexact``, any
-    number of processes with exact times."""
+    """A worker declined a piece, so one process must read the file, or any number with exact times
+    if ``inexact``."""
 
     def __init__(self, *, inexact: bool) -> None:
         super().__init__()
@@ -67,8 +66,7 @@ def get_process_count() -> int:
 
 
 class Workers:
-    """``count`` processes that decode pieces of the trace in ``path``; none if they cannot be
-    started. Must be closed."""
+    """``count`` worker processes, or none if they cannot be started. Must be closed."""
 
     def __init__(self, path: Path, count: int, *, exact: bool) -> None:
         self.path = path
@@ -104,13 +102,13 @@ class Workers:
         return None
 
     def wait_for_pieces(self) -> None:
-        """Wait until all pieces are processed. Raises as :meth:`offer`."""
+        """Wait until all pieces are processed. Raises as :meth:`send_piece`."""
         while any(member.busy for member in self._workers):
             self._receive_answers(None)
 
     def finish(self) -> list[tuple[EventColumns, dict[str, int]]]:
         """Return the columns of each worker and its invalid arguments by name. Raises as
-        :meth:`offer`."""
+        :meth:`send_piece`."""
         self.wait_for_pieces()
         for member in self._workers:
             member.send_order(-1, 0)
@@ -171,7 +169,7 @@ class _Worker:
             raise self._build_exit_error() from error
 
     def receive_answer(self) -> int:
-        """Receive the answer for the oldest pending piece and return its number of events."""
+        """Receive the number of events of the oldest pending piece."""
         status, events = REPLY.unpack(self._read(REPLY.size))
         self.free.append(self.busy.pop(0))
         if status != worker.ADDED:
@@ -223,7 +221,7 @@ class _Worker:
 
 
 def _create_shared_file(size: int) -> int:
-    """Create an unnamed file of ``size`` bytes in memory, or otherwise a temporary file."""
+    """Create an unnamed file in memory, or else a temporary file."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("graphviz-dash")
     else:

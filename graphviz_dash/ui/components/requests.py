@@ -1,8 +1,7 @@
 """Parameter checks and JSON responses of the components' routes.
 
-Routes bypass the sessions of pages, so every parameter is checked: experiments by opaque key, runs
-by name, numbers against a range. Errors are ``{"error": {"code", "message"}}`` with status 400 (bad
-parameter), 404 (not found) or 422 (unreadable bundle).
+Routes bypass the sessions of pages, so every parameter is checked. Errors are ``{"error": {"code",
+"message"}}`` with status 400 (bad parameter), 404 (not found) or 422 (unreadable bundle).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def wrap_handler(
 ) -> Callable[[Request], Response]:
     """Wrap ``handler`` as an endpoint that returns JSON, also for errors.
 
-    The endpoint is no coroutine function: it runs on a thread and never blocks the pages.
+    The endpoint runs on a thread and never blocks the pages.
     """
 
     def endpoint(request: Request) -> Response:

@@ -40,7 +40,6 @@ def join_modules(entry: Path) -> str:
 
 
 def _collect_modules(path: Path, modules: dict[Path, str], importers: tuple[Path, ...]) -> None:
-    """Add the module at ``path`` to ``modules``, after its imports."""
     if path in importers:
         raise ValueError(f"{path.name}: import cycle through {importers[-1].name}")
     if path in modules:
@@ -52,7 +51,7 @@ def _collect_modules(path: Path, modules: dict[Path, str], importers: tuple[Path
 
 
 def _convert_module(path: Path, text: str, names: dict[Path, str]) -> str:
-    """Return a module with imports as constants, and without ``export`` and comments."""
+    """Return a module with imports as constants, without ``export`` and comments."""
 
     def constant(statement: re.Match[str]) -> str:
         return f"const {statement[1]} = {names[(path.parent / statement[2]).resolve()]};"

@@ -22,10 +22,10 @@ class _SelectionState(Struct, Generic[T]):
 def resolve_selection(
     slot: str, click: Any, page_selection: T | None, decode: Callable[[dict[str, Any]], T | None]
 ) -> T | None:
-    """Return the newer selection: the ``click`` decoded by ``read``, or ``asked`` by the page.
+    """Return the newer selection: the decoded ``click``, or that of the page.
 
-    Every run of the script gets both again, so the one that changed since the last run counts.
-    ``slot`` names the session state that remembers both.
+    Every run gets both again, so the one that changed since the last run counts. ``slot`` names the
+    session state that remembers both.
     """
     if not isinstance(click, dict):
         st.session_state.pop(slot, None)

@@ -10,5 +10,5 @@ from graphviz_dash.model.run import Run
 
 
 def find_empty_pages(runs: Sequence[Run]) -> dict[str, str]:
-    """List pages without content for ``runs``, with the reason; needs no traces or graphs."""
+    """List pages without content, with the reason; needs no traces or graphs."""
     return {part.value: format_gap_reason(gap) for part, gap in find_gaps(runs).items()}

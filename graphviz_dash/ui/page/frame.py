@@ -75,8 +75,7 @@ def get_figure(
 def flush_to_browser() -> None:
     """Give the browser time to draw before more elements follow.
 
-    The front end batches everything that arrives within 10 ms, so the first elements would appear
-    with the last of the page, 0.1 s later.
+    The front end batches everything within 10 ms, so the first elements would appear 0.1 s later.
     """
     time.sleep(_DRAW_SECONDS)
 
@@ -119,7 +118,7 @@ def draw_top_bar(page: str) -> None:
 
 
 def _format_bar_buttons(page: str) -> str:
-    """Format the buttons for the palette and for sharing, with the entries of the palette."""
+    """Format the buttons for the palette and for sharing."""
     entry = find_selected_entry() if PAGES[page].shows_experiment else None
     folders = list_run_folders(entry.path) if entry and entry.pair is None else []
     names = list(get_listing(uses_cache=page == "overview").entries)
@@ -205,7 +204,7 @@ def find_selected_entry() -> Entry | None:
 def load_selected_experiment(*, warned: bool = False) -> SelectedExperiment:
     """Return the selected experiment, or end the page with an explanation.
 
-    Shows a warning if speedups come from wrong results, unless the page has ``warned`` already.
+    Warns of speedups from wrong results, unless the page has ``warned`` already.
     """
     # Imports the analysis, which the first page does not need.
     from graphviz_dash.narrative.doctor import format_unsound_warning
@@ -249,7 +248,7 @@ def load_selected_experiment(*, warned: bool = False) -> SelectedExperiment:
 
 
 def dim_empty_pages(entry: Entry) -> None:
-    """Dim the links to pages without content for ``entry``, without loading the experiment."""
+    """Dim the links to pages without content, without loading the experiment."""
     # Imports the analysis, which the first page does not need.
     from graphviz_dash.ui.page.contents import find_empty_pages
 
@@ -262,7 +261,7 @@ def dim_empty_pages(entry: Entry) -> None:
 
 
 def select_run(runs: list[Run], *, default: str | None = None, clears: tuple[str, ...] = ()) -> Run:
-    """Show a picker for one of ``runs`` (at least one), stored as ``?run=`` in the address."""
+    """Show a picker for one of ``runs`` (at least one), stored as ``?run=``."""
     names = [run.name for run in runs]
     name = url_state.select_option("run", "Run", names, default=default, clears=clears)
     return runs[names.index(name)]
@@ -312,7 +311,7 @@ def show_empty_state(title: str, *lines: str, command: str | None = None) -> Non
 
 
 def show_missing_content(page: str, runs: Sequence[Run], title: str, *lines: str) -> None:
-    """Show the empty state of a page without content, with the command to collect it."""
+    """Show the empty state of a page, with the command to collect its content."""
     # Imports the analysis, which the first page does not need.
     from graphviz_dash.ui.page.gaps import format_gap
 

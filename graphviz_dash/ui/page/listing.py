@@ -14,7 +14,7 @@ from graphviz_dash.ui.state.catalogue import Catalogue, Entry, list_experiments,
 from graphviz_dash.ui.state.presence import VISITOR_HEADER
 
 _SHOWN_VERSIONS: Final = "versions-shown"
-"""Session key: store key, and so the version, of each experiment shown."""
+"""Session key: store key of each experiment shown."""
 _LISTED: Final = "experiments-listed"
 """Session key: experiments at the last listing."""
 _PAGE_STATE: Final = "page-loaded"
@@ -36,8 +36,8 @@ def get_visitor() -> str:
 def get_listing(*, uses_cache: bool = False) -> Catalogue:
     """Return the experiments under the server's folders and the visitor's uploads.
 
-    With ``uses_cache``, the first page of a session may list a large folder as an earlier server
-    found it; then the page calls :func:`has_outdated_listing`.
+    With ``uses_cache``, the first page may list a large folder as an earlier server found it, and
+    then calls :func:`has_outdated_listing`.
     """
     has_loaded_page = _PAGE_STATE in st.session_state
     return list_experiments(
@@ -54,7 +54,7 @@ def has_outdated_listing(listing: Catalogue) -> bool:
 
 
 def refresh_listing() -> None:
-    """Search large folders again, after a page that used an older search."""
+    """Search large folders again."""
     st.session_state[_PAGE_STATE] = True
     refresh_searches()
 

@@ -19,7 +19,7 @@ _DELAY_SECONDS: Final = 0.7
 """Seconds before the progress bar appears."""
 
 _UPDATE_SECONDS: Final = 0.25
-"""Seconds between updates of the bar; each sends a message to the browser."""
+"""Seconds between updates, each a message to the browser."""
 
 _STOPPED: Final = "reading-stopped"
 
@@ -64,8 +64,6 @@ def _stop(key: str) -> None:
 
 
 class _ProgressBar:
-    """Progress bar that appears once loading takes a while."""
-
     def __init__(self, container: DeltaGenerator, key: str) -> None:
         self._container = container
         self._key = key

@@ -27,9 +27,7 @@ def escape_markdown(value: object) -> str:
 
 
 def format_element(tag: str, content: str, kind: str = "", **attributes: str) -> str:
-    """Format an element around ``content`` (markup); ``kind`` is its CSS class, ``attributes`` are
-    text.
-    """
+    """Format an element around ``content`` (markup); ``kind`` is its CSS class."""
     merged = {"class": kind, **attributes} if kind else attributes
     rendered = "".join(f' {name}="{escape_html(value)}"' for name, value in merged.items())
     return f"<{tag}{rendered}>{content}</{tag}>"
@@ -63,8 +61,8 @@ _SWATCHES: Final = {"": "plain", "/": "rising", "\\": "falling", "x": "crossed",
 def format_table(
     head: Iterable[str], groups: Iterable[tuple[str, list[list[str]]]], kind: str
 ) -> str:
-    """Format a table of markup cells in groups, which may have a title; the first cell of a row
-    is its header."""
+    """Format a table of markup cells in groups with optional titles; the first cell of a row is its
+    header."""
     columns = list(head)
     top = format_element(
         "tr",

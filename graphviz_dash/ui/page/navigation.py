@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
 NAMES: Final = tuple(PAGES)
-"""Page names, which are also their paths, in navigation order."""
+"""Page names, also their paths, in navigation order."""
 
 _BAR: Final = "page-links"
 """Session key of the navigation bar of this run."""
@@ -30,12 +30,11 @@ class _Bar(Struct):
 
     slot: DeltaGenerator
     current: str
-    """Page that shows the links."""
     reasons: Mapping[str, str] | None
-    """Reasons for missing content, by page name; None before they are known."""
+    """By page name; None before they are known."""
 
     tab_slot: DeltaGenerator | None = None
-    """Place of the tabs of the page; None without tabs."""
+    """None without tabs."""
 
     def draw(self) -> None:
         """Draw the links with the current page states."""
@@ -45,7 +44,6 @@ class _Bar(Struct):
             self.tab_slot.html(self._format_tabs())
 
     def _format_tabs(self) -> str:
-        """Format the links to the tabs of the page."""
         parent = PAGES[self.current].tab_of or self.current
         links = "".join(
             link_markup(
@@ -60,7 +58,6 @@ class _Bar(Struct):
         return format_element("nav", links, "tabs", **{"aria-label": get_title(parent)})
 
     def _format_group(self, group: str) -> str:
-        """Format the links of a group below its name."""
         links = "".join(
             self._format_link(name)
             for name, page in PAGES.items()
@@ -90,7 +87,7 @@ class _Bar(Struct):
         )
 
     def has_content(self, name: str) -> bool:
-        """Check whether the page ``name`` is known to have content."""
+        """Check whether a page is known to have content."""
         return self.reasons is not None and name not in self.reasons
 
 
@@ -110,14 +107,14 @@ def show_tabs(current: str) -> None:
 
 
 def get_page(name: str) -> Any:
-    """Return the st.Page called ``name``, which is also its path."""
+    """Return the st.Page called ``name``."""
     # With an icon the browser would request the tab icon from another host.
     page = partial(_render, name)
     return st.Page(page, title=get_title(name), url_path=name, default=name == "overview")
 
 
 def _render(name: str) -> None:
-    """Import and render a page; pages are imported on demand."""
+    """Import and render a page."""
     import_module(get_module_name(name)).render()
 
 
@@ -132,7 +129,7 @@ def list_pages() -> list[Any]:
 
 
 def get_title(name: str) -> str:
-    """What the page called ``name`` is called in the navigation."""
+    """Title in the navigation."""
     return PAGES[name].title
 
 
@@ -153,10 +150,8 @@ def draw_links(current: str) -> None:
 
 
 def carry_parameters(name: str, values: Mapping[str, str | None]) -> None:
-    """Set parameters of the address of the page ``name`` for the next visit; None removes one.
-
-    Updates the navigation bar as well.
-    """
+    """Set parameters of a page for the next visit, and update the navigation bar; None removes
+    one."""
     url_state.carry_parameters(name, values)
     bar: _Bar | None = st.session_state.get(_BAR)
     if bar is not None:
@@ -183,8 +178,8 @@ def link_markup(
 ) -> str:
     """Format a link to the page ``name``; ``reason`` explains missing content.
 
-    One of Streamlit's page links for each would be three elements of a page and a Markdown
-    document. A script that :mod:`graphviz_dash.app.hosting.document` puts on the page follows it.
+    Streamlit's page links are three elements each. A script of
+    :mod:`graphviz_dash.app.hosting.document` follows these.
     """
     parameters = urlencode(query, doseq=True)
     icon_markup = format_element("i", "", **{"data-icon": PAGES[name].icon, "aria-hidden": "true"})

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
 _MAX_LISTED: Final = 100
-"""Number of experiments above which runs are catalogue once the panel opens."""
+"""Number of experiments above which runs are listed once the panel opens."""
 
 
 def show_pair_panel(catalogue: Catalogue) -> Callable[[], None]:
@@ -36,7 +36,6 @@ def show_pair_panel(catalogue: Catalogue) -> Callable[[], None]:
 
 
 def _fill_panel(panel: DeltaGenerator, catalogue: Catalogue) -> None:
-    """Fill the panel with two fields and the link to the comparison."""
     with panel:
         runs = list(catalogue.list_runs())
         if len(runs) < 2:

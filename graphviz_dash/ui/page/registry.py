@@ -1,6 +1,6 @@
-"""Pages of the dashboard, one row each: the only place that lists them.
+"""Pages of the dashboard, one row each.
 
-Rows are strings, so that a page's module is imported when the page is first shown.
+Rows are strings, so that modules are imported on demand.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["GROUPS", "PAGES", "Page"]
 
 
 class Page(Struct, frozen=True):
-    """A page: how links name it, and where it is loaded from."""
+    """A page: its links and its module."""
 
     name: str
     """Path in the address."""
@@ -22,7 +22,7 @@ class Page(Struct, frozen=True):
     icon: str
     """Material symbol."""
     module: str
-    """Module with a ``render`` function, below ``graphviz_dash``."""
+    """With a ``render`` function, below ``graphviz_dash``."""
     answers: str
     """Question that the page answers, for the help panel."""
     help: str
@@ -30,13 +30,10 @@ class Page(Struct, frozen=True):
     starts_with_chart: bool = False
     """Whether the first screen shows a Plotly chart, whose script the document preloads."""
     shows_title: bool = True
-    """Whether the title is visible; a hidden one is for screen readers."""
+    """A hidden title is for screen readers."""
     is_linked_from_cards: bool = True
-    """Whether experiment cards link to the page."""
     shows_experiment: bool = True
-    """Whether the page shows a single experiment."""
     group: str = ""
-    """Navigation group of GROUPS."""
     tab_of: str = ""
     """Page whose first tab this page is if it has content; empty for a page with its own link."""
     tab: str = ""

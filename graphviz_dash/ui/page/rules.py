@@ -1,4 +1,4 @@
-"""Format rules of the doctor and of torch.compile with their outcome, as rows that unfold."""
+"""Format rules of the doctor and of torch.compile with their outcome."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def format_doctor_rules(diagnosis: Diagnosis) -> str:
 
 
 def _format_unchecked_rules(group: UncheckedRules) -> str:
-    """Format rules that share a reason for not being checked, folded if there are several."""
+    """Format rules unchecked for one reason, folded if there are several."""
     rules = "".join(map(_format_rule, group.outcomes))
     if len(group.outcomes) == 1:
         return rules

@@ -1,4 +1,4 @@
-"""Draw rows under declared columns: a table with sortable headings, or cells of markup."""
+"""Draw rows under declared columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def show_rows(
 ) -> None:
     """Show ``rows`` as a sortable table with plain numbers; their unit is in the heading.
 
-    Longer tables scroll within ``height`` pixels. ``options`` are arguments of ``st.dataframe``.
+    Longer tables scroll within ``height`` pixels.
     """
     visible = {f"{column.title}{column.unit.suffix}": column for column in _list_shown(columns)}
     st.dataframe(

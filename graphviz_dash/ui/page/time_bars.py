@@ -51,7 +51,7 @@ def format_time_bars(comparison: Comparison, theme: Theme) -> str:
 
 
 def format_placeholder_bars(comparison: Comparison) -> str:
-    """Format the placeholder of :func:`format_time_bars` before the traces are loaded."""
+    """Format the placeholder of :func:`format_time_bars`."""
     timed = [run for run in comparison.runs if run.step.value is not None and has_trace(run.run)]
     if not timed:
         return ""

@@ -1,11 +1,11 @@
 """Store the state of a page in its address: every choice is a query parameter.
 
-Widgets are set from the address before they are drawn, and write all their changes to it together.
-So each change is one history entry, and links, reloads and Back work without further code.
+Widgets are set from the address, and write all their changes to it together. So each change is one
+history entry, and links, reloads and Back work.
 
-Messages of browser and script may cross: one may arrive after the user has moved on.
-:func:`sync_address`, :func:`build_widget_arguments` and :func:`only_on_this_page` keep the address
-that the user moved to.
+Messages may arrive after the user has moved on. :func:`sync_address`,
+:func:`build_widget_arguments` and :func:`only_on_this_page` keep the address that the user moved
+to.
 
 Streamlit does not document the context. If a version lacks a name, both pages are None, and late
 events of the previous page are not ignored.
@@ -28,7 +28,7 @@ EXPERIMENT: Final = "experiment"
 _ADDRESSES: Final = "addresses"
 """Session key: parameters of each page when it was last seen."""
 _SENT_ADDRESS: Final = "told-address"
-"""Session key: parameters last sent to the browser."""
+"""Session key: parameters last sent."""
 _PAGE: Final = "page"
 """Session key: page of the last run, as Streamlit names it."""
 _MAX_SEGMENTS: Final = 6
@@ -61,8 +61,7 @@ def set_parameters(values: Mapping[str, str | Sequence[str] | None]) -> None:
 def sync_address() -> None:
     """Start a run of a page.
 
-    Resends the address if the browser last received another one: after a link or Back, an earlier
-    run may still have sent its own address.
+    Resends the address if the browser last received that of an earlier run, as after Back.
     """
     st.session_state[_PAGE] = get_page_hash()
     address = get_parameters()
@@ -78,8 +77,8 @@ def _send_address(address: Parameters) -> None:
 def only_on_this_page(act: Callable[P, None]) -> Callable[P, None]:
     """Wrap a callback so that it runs only while the user is on this page and experiment.
 
-    A drawing or table stays in the browser until the next page arrives. Its events until then must
-    not change the address of the next page.
+    A drawing stays until the next page arrives. Its events must not change the address of the next
+    page.
     """
     page, experiment_here = st.session_state.get(_PAGE), get_value(EXPERIMENT)
 
@@ -93,8 +92,7 @@ def only_on_this_page(act: Callable[P, None]) -> Callable[P, None]:
 def _get_requested_page() -> str | None:
     """Return the page that is about to run.
 
-    The request may also carry a selection from the previous page; without a page it means the same
-    page.
+    A request without a page means the same page.
     """
     return get_requested_page_hash() or st.session_state.get(_PAGE)
 
@@ -130,7 +128,7 @@ def get_experiment() -> str | None:
 
 
 def get_link_parameters(page: str) -> Parameters:
-    """Return the parameters of a link to ``page``: its last ones, if for the same experiment."""
+    """Return the last parameters of ``page``, if for the same experiment."""
     name = get_experiment()
     visited: dict[str, Parameters] = st.session_state.get(_ADDRESSES, {})
     previous = visited.get(page, {})
@@ -187,8 +185,7 @@ def select_option(
 ) -> str:
     """Show a picker for one of ``options``: segments if few, otherwise a list.
 
-    An address without a known value means ``default``, or the first option. A change removes the
-    dependent parameters ``clears``.
+    The default is ``default``, or the first option. A change removes the parameters ``clears``.
     """
     standard = options[0] if default is None or default not in options else default
     option = get_option(name, options, default=standard)
@@ -208,9 +205,9 @@ def select_option(
 
 
 def select_number(name: str, label: str, count: int, default: str, help_text: str) -> str:
-    """Show a picker for a number below ``count``, or ``otherwise`` as the default.
+    """Show a picker for a number below ``count``, or ``default``.
 
-    Uses a list, or a field if the list would be long. Returns the choice.
+    Uses a list, or a field if the list would be long.
     """
     if count <= _MAX_LISTED:
         numbers = [default, *(str(number) for number in range(count))]
@@ -264,7 +261,7 @@ def show_search_field(
 ) -> str:
     """Show a search field and return its text in lower case.
 
-    A change removes the dependent parameters ``clears``.
+    A change removes the parameters ``clears``.
     """
 
     def pick(new: Any) -> None:

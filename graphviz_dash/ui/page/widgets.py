@@ -66,7 +66,7 @@ def format_tiles(cells: Iterable[tuple[str, str, str]], doubted: Container[str] 
 
 
 def format_failures(comparison: Comparison) -> str:
-    """Format failures with their code location; identical failures of several runs are merged."""
+    """Format failures with their code location; identical ones are merged."""
     grouped: dict[tuple[str, str, str | None, str], list[str]] = {}
     for run in comparison.runs:
         for failure in run.failures:
@@ -138,7 +138,7 @@ _HERO: Final = {
 
 
 def format_hero(best: RunComparison) -> str:
-    """Format the outcome of ``best`` as one large value with its meaning."""
+    """Format the outcome as one large value with its meaning."""
     speedup, saving = best.speedup, best.saving.value
     step_ns = best.step.value or 0.0
     slower = best.outcome is Outcome.SLOWER
@@ -165,13 +165,13 @@ def format_hero(best: RunComparison) -> str:
 
 
 def _format_step_times(times: str, *, of_recording: bool = False) -> str:
-    """Format step times; the unit of time is hidden in tables, whose heading has it."""
+    """Format step times; the unit is hidden in tables, whose heading has it."""
     unit = " per step, as recorded" if of_recording else " per step"
     return escape_html(times) + format_element("span", unit, "per-step")
 
 
 def format_predicted_hero(prediction: Prediction) -> str:
-    """Format the predicted gain as one large value with its interval and blockers."""
+    """Format the predicted gain with its interval and blockers."""
     stops = [blocker for blocker in prediction.blockers if blocker.certain]
     more = f", and {len(stops) - 1} more" if len(stops) > 1 else ""
     blockers = f"Blocks capture: {format_blocker(stops[0])}{more}" if stops else ""
@@ -212,11 +212,8 @@ def format_uncompared(result: Comparison, *, reading: bool) -> str:
 
 
 def format_changes(result: Comparison, best: RunComparison | None, *, reading: bool = False) -> str:
-    """Format the changes from the baseline to ``best`` and their cost.
-
-    Without a comparison only the baseline's values. While ``reading``, placeholders keep the
-    layout.
-    """
+    """Format the changes from the baseline to ``best``, or the baseline's values. While
+    ``reading``, placeholders keep the layout."""
     base = result[result.baseline] if result.baseline else None
     if best is not None:
         base = result[best.baseline] if best.baseline else None

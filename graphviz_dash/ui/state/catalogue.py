@@ -36,7 +36,7 @@ _MAX_SEARCHED: Final = 500
 _REUSE_S: Final = 10.0
 """Seconds that the search of such a folder is reused for a page that is loaded."""
 _REUSE_ON_PAGE_S: Final = 60.0
-"""Seconds that it is reused for interactions on that page; then searched again."""
+"""Seconds that it is reused for interactions on that page."""
 
 
 class Entry(Struct, frozen=True, dict=True):
@@ -45,16 +45,14 @@ class Entry(Struct, frozen=True, dict=True):
     name: str
     path: Path
     is_upload: bool = False
-    """True if the visitor uploaded it."""
     pair: tuple[Path, Path] | None = None
-    """Two runs of any experiments that are compared; None for a folder of runs."""
+    """Two runs to compare; None for a folder of runs."""
 
     @property
     def command_path(self) -> str | None:
         """Folder for use in a command typed in the server's start folder.
 
-        The name for an upload, whose location its visitor knows. None for two runs, which no
-        command accepts.
+        The name for an upload; None for two runs, which no command accepts.
         """
         if self.pair is not None:
             return None
@@ -67,16 +65,16 @@ class Entry(Struct, frozen=True, dict=True):
 
 
 class Catalogue(Struct, frozen=True):
-    """Experiments visible to a visitor by name, the searched folders and their problems."""
+    """Experiments visible to a visitor, the searched folders and their problems."""
 
     entries: dict[str, Entry]
     roots: tuple[Path, ...]
     problems: tuple[str, ...]
     is_from_cache: bool = False
-    """True if from an earlier server's search, so that it may be outdated."""
+    """True if from an earlier server's search."""
 
     def find_entry(self, name: str) -> Entry | None:
-        """Return the experiment or the pair with this name; None if there is none."""
+        """Return the experiment or the pair with this name, or None."""
         if name in self.entries:
             return self.entries[name]
         parts = name.split(_VERSUS)
@@ -96,7 +94,7 @@ class Catalogue(Struct, frozen=True):
         }
 
     def _find_run(self, name: str) -> Path | None:
-        """Return the folder of the run ``experiment/run``; only listed names are valid."""
+        """Return a run's folder; only listed names are valid."""
         experiment, _, run = name.rpartition("/")
         entry = self.entries.get(experiment)
         if entry is None:
@@ -125,8 +123,8 @@ _CACHED_SEARCHES: Final[dict[Path, _NamedExperiments | None]] = {}
 def get_roots() -> tuple[Path, ...]:
     """Return the folders to search.
 
-    The command line has precedence over PATHS_VARIABLE, then the samples in the working folder,
-    then the working folder itself.
+    The command line precedes PATHS_VARIABLE, the samples in the working folder, and the working
+    folder.
     """
     folders = [Path(argument) for argument in sys.argv[1:] if not argument.startswith("-")]
     if not folders and (variable := os.environ.get(PATHS_VARIABLE)):
@@ -141,9 +139,8 @@ def list_experiments(
 ) -> Catalogue:
     """List the experiments of ``visitor``, searching the folders again.
 
-    With ``reuses_search``, a somewhat older search of a large folder is reused, for interactions on
-    a page that is loaded. With ``uses_cache``, a large folder that this server has not searched
-    yet is listed as an earlier server found it.
+    With ``reuses_search``, an older search of a large folder is reused, for interactions on a page.
+    With ``uses_cache``, a large folder not searched yet is listed as an earlier server found it.
     """
     reuse_s = _REUSE_ON_PAGE_S if reuses_search else _REUSE_S
     entries: dict[str, Entry] = {}
@@ -173,13 +170,11 @@ class _NamedExperiments(Struct, frozen=True):
     """Experiments found under a folder, with their names."""
 
     experiments: tuple[tuple[str, Path], ...]
-    """Name and folder of each."""
     problems: tuple[str, ...]
-    """Reason for each folder that was skipped."""
 
 
 def preload_searches() -> bool:
-    """Load the searches of an earlier server before the first page; True if there is any."""
+    """Load the searches of an earlier server; True if there is any."""
     searches = [_load_search(root) for root in get_roots()]
     return any(search is not None for search in searches)
 
@@ -216,7 +211,7 @@ class _Search(Struct, frozen=True):
 
     experiments: _NamedExperiments
     end_s: float
-    """Time of its end, in seconds of the monotonic clock."""
+    """End on the monotonic clock."""
 
 
 def refresh_searches() -> None:
@@ -266,7 +261,7 @@ def list_launches() -> dict[str, Path]:
 
 
 def _build_unique_name(name: str, entries: dict[str, Entry]) -> str:
-    """Return the path below the root, with a number if two roots contain the same."""
+    """Return the path below the root, numbered if two roots contain the same."""
     number = 2
     unique = name
     while unique in entries:

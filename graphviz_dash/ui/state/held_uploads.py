@@ -21,7 +21,7 @@ class Receipt:
 
 
 class HeldUploads:
-    """Receipts of the uploads that are received now or held. Thread-safe.
+    """Receipts of uploads in progress or held. Thread-safe.
 
     Args:
         exists: Returns True if the file stored at a path still exists. Streamlit removes files
@@ -34,14 +34,14 @@ class HeldUploads:
         self._receipts: set[Receipt] = set()
 
     def begin(self, visitor: str, path: str) -> Receipt:
-        """Begin to receive a file; end with :meth:`finish` in any case."""
+        """Begin to receive a file; always end with :meth:`finish`."""
         receipt = Receipt(visitor, path)
         with self._lock:
             self._receipts.add(receipt)
         return receipt
 
     def add(self, receipt: Receipt, size: int) -> bool:
-        """Count received bytes and return True, or return False if they exceed a limit."""
+        """Count received bytes; False if they exceed a limit."""
         with self._lock:
             if not self._has_room(receipt, size):
                 self._remove_dropped()
@@ -57,7 +57,7 @@ class HeldUploads:
             return self._has_room(receipt, size)
 
     def finish(self, receipt: Receipt, *, has_file: bool) -> None:
-        """Count the file until it is removed if it was stored, otherwise no longer."""
+        """Count the file until it is removed, if it was stored."""
         with self._lock:
             self._receipts.discard(receipt)
             if has_file:

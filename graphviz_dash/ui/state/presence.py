@@ -15,7 +15,7 @@ GRACE_S: Final = 60.0
 
 
 def _schedule_after_grace(act: Callable[[], None]) -> None:
-    """Run ``act`` in a thread after the grace period; call it in the server's event loop."""
+    """Run ``act`` in a thread after the grace period; call in the event loop."""
     loop = asyncio.get_running_loop()
     loop.call_later(GRACE_S, loop.run_in_executor, None, act)
 
@@ -70,4 +70,4 @@ OPEN_PAGES: Final = OpenPages(_release_visitor)
 
 
 VISITOR_HEADER: Final = "x-graphviz-dash-visitor"
-"""The header by which pages and routes are given the visitor; nobody else can set it."""
+"""Header with the visitor; only the server can set it."""

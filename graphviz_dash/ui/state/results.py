@@ -100,7 +100,7 @@ def get_ranks(key: str) -> tuple[ModeRanks, ...]:
 
 
 def get_replays(key: str, run_name: str) -> ReplayMatch | None:
-    """Return the matched replays of a run; None without graphs or trace."""
+    """Return a run's matched replays; None without graphs or trace."""
     run = STORE.get_run(key, run_name)
     trace = run.replay_trace
     if trace is None or not run.graphs:
@@ -131,7 +131,7 @@ def get_work_pairs(key: str, first: str, second: str) -> WorkPairs | Missing:
 
 
 def _get_step_work(key: str, run_name: str) -> TypicalStep | Missing:
-    """Return the work of a run's typical step, reusing the comparison if possible."""
+    """Return the work of a typical step, reusing the comparison if possible."""
     for compared in get_comparison(key).runs:
         equation = compared.waterfall
         if isinstance(equation, Waterfall) and run_name in (compared.name, equation.baseline):

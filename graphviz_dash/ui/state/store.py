@@ -1,9 +1,8 @@
 """Process-wide store of opened experiments, shared by pages and routes.
 
-Keys are opaque and unguessable: routes never accept a path, and an experiment is inaccessible
-without its key, for example if another visitor uploaded it. A key identifies one version of the
-experiment's folder. A change on disk creates a new key and drops the old data. Derived results are
-built once per version.
+Keys are unguessable: routes never accept a path, and an experiment is inaccessible without its key.
+A key identifies one version of the folder. A change on disk creates a new key and drops the old
+data. Derived results are built once per version.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from graphviz_dash.ui.state.scratch import SCRATCH
 T = TypeVar("T")
 
 COMPARISON: Final = "comparison"
-"""Slot of the comparison, the first derived result; it needs the traces."""
+"""Slot of the comparison, which needs the traces."""
 
 
 _KEY_BYTES: Final = 16
@@ -63,11 +62,9 @@ class _DeferredCollection:
     """Garbage collection, deferred while something is built.
 
     Built values are kept, have no cycles and contain hundreds of thousands of objects. Scanning
-    them repeatedly while they grow costs more than building them, and Streamlit collects everything
-    after each run of a page (0.3 s for a graph of 50,000 nodes). So they are scanned once when
-    complete, and then frozen, which excludes them from collections. Reference counting still frees
-    them. The one collection also frees cycles created meanwhile, which would otherwise be frozen
-    forever. It scans only objects created since the previous one.
+    them while they grow costs more than building them, and Streamlit collects everything after each
+    run of a page (0.3 s for 50,000 nodes). So they are scanned once when complete, which also frees
+    cycles created meanwhile, and then frozen. Reference counting still frees them.
 
     Other live objects, such as open pages, are frozen as well, and their cycles would never be
     freed. So a full collection runs from time to time.
@@ -109,8 +106,8 @@ COLLECTION: Final = _DeferredCollection()
 class Store:
     """Opened experiments by key, and results derived from them. Thread-safe.
 
-    Experiments stay in memory while there is room. Once the process uses more than ``most_bytes``,
-    the least recently used experiments are dropped, and loaded again on the next use.
+    Above the memory limit, the least recently used experiments are dropped, and loaded again on the
+    next use.
 
     Args:
         most_bytes: memory limit of the process.
@@ -137,7 +134,7 @@ class Store:
     def register(self, path: Path) -> str:
         """Return the key of the current version of the experiment at ``path``.
 
-        It is loaded on first use. Data of earlier versions is dropped.
+        Drops data of earlier versions.
         """
         resolved = path.resolve()
         version = compute_identity(resolved)
@@ -169,7 +166,7 @@ class Store:
         return key
 
     def close(self, path: Path) -> None:
-        """Drop the data and keys of the experiment at ``path`` and of pairs with its runs."""
+        """Drop data and keys of an experiment and of pairs with its runs."""
         folder = path.resolve()
         with self._lock:
             key = self._keys.pop(folder, None)
@@ -294,10 +291,8 @@ class Store:
         return value
 
     def _free_memory(self, current: str) -> None:
-        """Drop least recently used experiments until memory use is below the limit.
-
-        Keeps the experiment ``asked`` for.
-        """
+        """Drop least recently used experiments, except ``current``, until memory is below the
+        limit."""
         with self._lock:
             candidates = {slot[0] for slot in self._values} - {current}
             oldest = sorted(candidates, key=lambda key: self._last_used.get(key, -1))

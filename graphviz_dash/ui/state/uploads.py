@@ -1,7 +1,7 @@
-"""Store experiments that visitors upload: zip files, or imported traces and graphs of other tools.
+"""Store uploaded experiments: zip files, or imported files of other tools.
 
-Uploads are never executed. They are read in a separate process, which is killed if it exceeds time
-or memory limits. Each visitor sees only own uploads, which are deleted when the visitor leaves.
+Uploads are never executed. A separate process with time and memory limits reads them. Each visitor
+sees only own uploads, which are deleted when the visitor leaves.
 """
 
 from __future__ import annotations
@@ -23,14 +23,12 @@ from graphviz_dash.ui.state.store import STORE
 MAX_UPLOAD_BYTES: Final = 4 << 30
 """Total size of files uploaded together."""
 MAX_EXPERIMENTS: Final = 20
-"""Maximum number of experiments per visitor."""
 MAX_BYTES_PER_VISITOR: Final = 4 << 30
-"""Total size of a visitor's experiments."""
 MAX_ALL_BYTES: Final = 16 << 30
-"""Total size of all visitors' experiments, which also must leave the same size free on disk."""
+"""All uploads must also leave this size free on disk."""
 
 _MAX_READERS: Final = 4
-"""Maximum number of uploads read concurrently; further uploads wait."""
+"""Uploads read concurrently; further ones wait."""
 _CHUNK: Final = 1 << 20
 _FOLDER_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -52,8 +50,7 @@ class Uploads:
     def add(self, visitor: str, name: str, content: IO[bytes]) -> Path:
         """Unpack the zip file ``content`` for ``visitor`` and return the experiment folder.
 
-        The experiment is named after the uploaded file ``name``, or the folder inside that contains
-        the runs.
+        It is named after ``name``, or the folder of the runs inside.
 
         Raises:
             InputError: not a zip file, no run bundle in it, a damaged bundle, or a limit exceeded.
@@ -106,9 +103,7 @@ class Uploads:
     def _create_experiment(
         self, visitor: str, label: str, make: Callable[[Path, Path], str]
     ) -> Path:
-        """Create an experiment with ``make``, which gets scratch and target folders and returns a
-        name.
-        """
+        """Create an experiment; ``make`` gets scratch and target folders and returns a name."""
         with self._serialize(visitor), self._readers:
             folder = self._create_folder(visitor)
             if len(list(folder.iterdir())) >= MAX_EXPERIMENTS:

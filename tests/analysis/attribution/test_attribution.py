@@ -1,5 +1,3 @@
-"""Nodes to launches, operators, modules and lines, on captures whose truth is known."""
-
 from __future__ import annotations
 
 import json

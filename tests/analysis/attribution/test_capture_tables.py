@@ -1,5 +1,3 @@
-"""From a backward operator to its forward one."""
-
 from __future__ import annotations
 
 from graphviz_dash.analysis.attribution.attribution import attribute_graph

@@ -1,5 +1,3 @@
-"""Detect the calls that create a node during capture."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Distinguish the graphs of a run."""
-
 from __future__ import annotations
 
 from graphviz_dash.analysis.attribution.graph_identity import list_graph_identities

@@ -1,5 +1,3 @@
-"""Select the part of a trace near a step, and rows with equal columns."""
-
 from __future__ import annotations
 
 import pytest

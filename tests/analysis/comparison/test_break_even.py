@@ -1,5 +1,3 @@
-"""Compute the break-even point of a graph."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Compare runs: choice of the baseline, missing data."""
-
 from __future__ import annotations
 
 from pathlib import Path

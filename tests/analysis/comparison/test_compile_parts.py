@@ -1,5 +1,3 @@
-"""Separate the gain of compilation from the gain of graphs."""
-
 from __future__ import annotations
 
 from pathlib import Path

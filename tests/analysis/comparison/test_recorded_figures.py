@@ -1,5 +1,3 @@
-"""Figures of recorded programs: from totals, against the run without graphs, never mixed."""
-
 from __future__ import annotations
 
 import msgspec

@@ -1,5 +1,3 @@
-"""Speedup and break-even of a run against its baseline."""
-
 from __future__ import annotations
 
 import msgspec

@@ -1,5 +1,3 @@
-"""Determine the outcome of a run from its speedup, the interval and a doctor's report."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,4 +1,4 @@
-"""Small graphs whose nodes tell phase and module, and their trees by module."""
+"""Small graphs whose nodes have a phase and a module."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tree(edges: list[tuple[int, int]], *told: str) -> FoldGroup:
 
 
 def said(root: FoldGroup) -> list[tuple[str, str, int]]:
-    """Title, note and nodes of each group in the order of the tree, without the root."""
+    """Title, note and nodes of each group except the root, in tree order."""
     found = []
     for child in root.children:
         if isinstance(child, FoldGroup):

@@ -1,4 +1,4 @@
-"""Small graphs whose modules and names are given, and their trees."""
+"""Small graphs with given modules and names, and their trees."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def tree(made: NodeTable) -> FoldGroup:
 
 
 def near_edges(count: int, chance: random.Random, density: float) -> list[tuple[int, int]]:
-    """Dependencies of nodes on some of the dozen before them, on the last one most often."""
+    """Random dependencies on the dozen nodes before, most often on the last."""
     return [
         (a, b)
         for a in range(count)

@@ -1,5 +1,3 @@
-"""Critical path, slack and schedules, against definitions and against brute force."""
-
 from __future__ import annotations
 
 import itertools

@@ -1,5 +1,3 @@
-"""Check the rules for launches from the device, and facts that are unknown."""
-
 from __future__ import annotations
 
 import msgspec

@@ -1,5 +1,3 @@
-"""Flatten graphs: child graphs and bodies replace their nodes."""
-
 from __future__ import annotations
 
 import msgspec

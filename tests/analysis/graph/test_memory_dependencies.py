@@ -1,5 +1,3 @@
-"""Derive dependencies from memory, checked by hand and by definition."""
-
 from __future__ import annotations
 
 from itertools import combinations

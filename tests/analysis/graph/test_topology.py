@@ -1,5 +1,3 @@
-"""Edges between the nodes that a trace shows."""
-
 from __future__ import annotations
 
 import numpy as np

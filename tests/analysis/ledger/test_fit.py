@@ -1,5 +1,3 @@
-"""Memory and start-up of other configurations, from the ledger of one."""
-
 from __future__ import annotations
 
 from pathlib import Path

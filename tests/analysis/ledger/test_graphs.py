@@ -1,5 +1,3 @@
-"""Bytes and times that each graph adds, shares and returns."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Each advice with the bytes and seconds that follow from a recording."""
-
 from __future__ import annotations
 
 from collections import defaultdict
@@ -60,7 +58,6 @@ def savings_of(ledger: Ledger, recording: Recording | None = None) -> dict[Savin
 
 
 def with_graphs(**changes: Any) -> Ledger:
-    """A ledger whose second graph has these facts."""
     first, second, third = make_ledger().graphs
     return make_ledger(graphs=(first, replace(second, **changes), third))
 

@@ -1,5 +1,3 @@
-"""The wall time of a start-up is divided without gap or overlap."""
-
 from __future__ import annotations
 
 from itertools import pairwise

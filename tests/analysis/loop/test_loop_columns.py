@@ -1,5 +1,3 @@
-"""The steps of a loop as arrays: which sizes are used."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The figures of a server's families of graphs, of known costs."""
-
 from __future__ import annotations
 
 from pathlib import Path

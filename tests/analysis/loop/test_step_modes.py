@@ -1,5 +1,3 @@
-"""Steps of an engine by phase and mode."""
-
 from __future__ import annotations
 
 from pathlib import Path

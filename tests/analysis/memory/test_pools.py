@@ -1,5 +1,3 @@
-"""Assign the blocks of a private pool to graphs."""
-
 from __future__ import annotations
 
 from hypothesis import given

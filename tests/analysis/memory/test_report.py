@@ -1,5 +1,3 @@
-"""Memory: parts that add up, shares of a pool, and the difference to the baseline."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Measure graph coverage of steps with known content: shares and reasons."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""The table of kernels: traces in, rows out."""
-
 from __future__ import annotations
 
 import dataclasses

@@ -1,5 +1,3 @@
-"""Compare host load and GPU clock with the clean timings of a run."""
-
 from __future__ import annotations
 
 import msgspec

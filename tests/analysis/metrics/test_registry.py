@@ -1,5 +1,3 @@
-"""The registry of metrics, and the page that is written from it."""
-
 from __future__ import annotations
 
 from graphviz_dash.analysis.metrics.registry import METRICS, SECTIONS, Source, Unit

@@ -1,5 +1,3 @@
-"""Compute FLOP/s and utilisation from the workload's figures."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The recorded experiment with every kind of node: all of it is read, matched and explained."""
-
 from __future__ import annotations
 
 from collections import Counter

@@ -1,5 +1,3 @@
-"""The concurrency of a run's graphs, or why it is missing."""
-
 from __future__ import annotations
 
 from graphviz_dash.analysis.nodes.concurrency import analyze_run

@@ -1,5 +1,3 @@
-"""Measure a graph over its replays: times, gaps, concurrency, redundant edges."""
-
 from __future__ import annotations
 
 import pytest

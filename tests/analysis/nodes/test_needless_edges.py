@@ -1,5 +1,3 @@
-"""Edges that nodes do not need, by the memory that they reach and by the meaning of operators."""
-
 from __future__ import annotations
 
 import numpy as np

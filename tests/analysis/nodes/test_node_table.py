@@ -1,5 +1,3 @@
-"""The table of a graph's nodes: driver facts, origins and times in one row."""
-
 from __future__ import annotations
 
 from pathlib import Path

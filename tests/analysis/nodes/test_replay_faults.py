@@ -1,5 +1,3 @@
-"""Faults of replays in the nodes of captured graphs."""
-
 from __future__ import annotations
 
 import gzip
@@ -45,7 +43,6 @@ CASES = Path(__file__).parents[2] / "cases"
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    """The sample's run of one graph, without checks."""
     return compared_sample("mlp-train")["graph"].run
 
 

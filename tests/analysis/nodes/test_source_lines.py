@@ -1,5 +1,3 @@
-"""The nodes of a shipped graph by their source lines."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A shipped step with its captured graph, as tests of several streams take it."""
+"""A shipped step with its captured graph."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def chains(count: int, nodes: int = NODES) -> tuple[Operator, ...]:
 
 
 def chain_plan(count: int) -> ParallelPlan:
-    """A plan of such chains on a stream each, as a collection would leave it."""
+    """Plan these chains on one stream each."""
     operators = chains(count)
     return ParallelPlan(
         operators=operators,

@@ -1,5 +1,3 @@
-"""Fit the terms behind recordings, report errors and refuse unsuitable recordings."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -63,7 +61,6 @@ def recordings(folder: Path, noise: float = 0.0) -> list[RecordedWorkload]:
 
 @pytest.fixture(scope="module")
 def exact(tmp_path_factory: pytest.TempPathFactory) -> list[RecordedWorkload]:
-    """The recordings as TERMS make them."""
     return recordings(tmp_path_factory.mktemp("exact"))
 
 

@@ -1,5 +1,3 @@
-"""Detect capture blockers: each rule with a trace that breaks it and one that does not."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

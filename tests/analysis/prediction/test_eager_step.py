@@ -1,5 +1,3 @@
-"""Select the typical step of an eager trace: order of work, stream waits, equal steps."""
-
 from __future__ import annotations
 
 from pathlib import Path

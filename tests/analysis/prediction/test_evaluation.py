@@ -1,5 +1,3 @@
-"""Compare predictions with measurements, on experiments with known results and shipped ones."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Attribute GPU idle time to CPU activity, in traces with one cause each."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -171,8 +169,8 @@ def quick_steps(folder: Path, inside: Between) -> tuple[EagerStep, IdleTime]:
 
 
 def test_loading_of_data_remains_however_short_it_is(tmp_path: Path) -> None:
-    """Launches within a millisecond of each other, the next batch between them: a public trace was
-    told 22x, and took half of its step with a graph."""
+    """A public trace with launches within a millisecond of each other and the next batch between
+    them: a prediction of 22x, while a graph saved half of the step."""
 
     def loads(trace: TraceBuilder, at: int) -> None:
         name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
@@ -286,7 +284,6 @@ def check_gain(trace: Trace, prediction: Prediction | Missing) -> None:
 
 
 def idle_in(trace: Trace, begin: int, end: int) -> int:
-    """Compute GPU idle time between two instants, row by row."""
     idle, free = 0, begin
     for start, duration in trace.gpu.select("ts", "dur").rows():
         idle += max(min(start, end) - free, 0)

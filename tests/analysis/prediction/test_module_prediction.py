@@ -1,5 +1,3 @@
-"""Predict graphs of single modules."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Compare predictions with replays that are computed by hand."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The time of a replay, against replays that can be worked out by hand."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -48,8 +46,6 @@ class TestReplay:
 
 
 class TestDemand:
-    """The share of the GPU that a kernel asks for."""
-
     @staticmethod
     def of(folder: Path, name: str, blocks: int, threads: int) -> float:
         trace = TraceBuilder()

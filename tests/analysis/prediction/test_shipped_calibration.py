@@ -1,5 +1,3 @@
-"""The calibration that comes with the tool."""
-
 from __future__ import annotations
 
 from graphviz_dash.analysis.prediction.calibration import (

@@ -1,5 +1,3 @@
-"""Divide an eager step into modules."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Infer stream waits of programs with known order."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

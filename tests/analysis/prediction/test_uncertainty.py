@@ -1,5 +1,3 @@
-"""Check the width and the coverage of intervals."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Predictions of loops whose steps differ, and of steps that are timed as functions."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Ranks of known truth, compared."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Clocks of ranks, aligned where collectives end together."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Skew, waits and clocks of ranks whose truth is known."""
-
 from __future__ import annotations
 
 from pathlib import Path

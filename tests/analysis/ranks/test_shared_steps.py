@@ -1,5 +1,3 @@
-"""Steps of ranks on one clock."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Replays of one graph whose truth is known."""
-
 from __future__ import annotations
 
 import random
@@ -17,7 +15,6 @@ Line = list[tuple[int, int, int]]
 
 
 def line_rows(nodes: list[int]) -> Line:
-    """Rows of a replay on one stream."""
     return [(node, 10 * place, 7) for place, node in enumerate(nodes)]
 
 
@@ -43,8 +40,7 @@ def fork_join(branches: list[list[str]]) -> CapturedGraph:
 
 
 def replay_rows(graph: CapturedGraph, stream_of: list[int], rng: random.Random) -> Line:
-    """A replay in which every node starts some time after those it depends on and after the one
-    before it on its stream."""
+    """Each node starts some time after its dependencies and the previous node of its stream."""
     before: list[list[int]] = [[] for _ in graph.nodes]
     for edge in graph.edges:
         before[edge.target].append(edge.source)
@@ -58,7 +54,6 @@ def replay_rows(graph: CapturedGraph, stream_of: list[int], rng: random.Random) 
 
 
 def check_invariants(graph: CapturedGraph, found: ReplayMatch, truth: list[int]) -> None:
-    """Check the invariants of a match of one replay."""
     labels = [node.label for node in graph.nodes]
     begun: dict[int, int] = {}
     for place, (node, shown) in enumerate(zip(found.node.tolist(), truth, strict=True)):

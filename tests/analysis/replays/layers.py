@@ -14,12 +14,11 @@ KERNEL = NodeSignature("kernel", "k", (1, 1, 1), (128, 1, 1), 16, 32, None)
 
 
 def layers(count: int = 3) -> tuple[CapturedGraph, ...]:
-    """Graphs that look the same."""
     return tuple(graph_of([kernel(0), kernel(1)], name=f"graph-{i}") for i in range(count))
 
 
 def in_steps(launched: list[list[int]], exec_ids: dict[int, int] | None = None) -> Scene:
-    """A trace of steps, each with launches of :func:`layers`, told apart by nothing else."""
+    """Steps with launches of :func:`layers`."""
     scene = Scene()
     graph = layers(1)[0]
     now = 100

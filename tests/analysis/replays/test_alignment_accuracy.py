@@ -1,5 +1,3 @@
-"""Compare alignment without ids with the ids."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Replays of graphs with parallel branches, whose truth is known."""
-
 from __future__ import annotations
 
 import random

@@ -1,5 +1,3 @@
-"""Determine the executed bodies of conditional nodes; report the others as not recorded."""
-
 from __future__ import annotations
 
 from itertools import pairwise

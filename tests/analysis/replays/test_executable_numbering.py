@@ -1,5 +1,3 @@
-"""Number the nodes of executables, child graphs and bodies included."""
-
 from __future__ import annotations
 
 import msgspec

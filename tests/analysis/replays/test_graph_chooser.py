@@ -1,5 +1,3 @@
-"""Choose the graph of a launch: by ids, by order or by turn."""
-
 from __future__ import annotations
 
 import msgspec

@@ -1,5 +1,3 @@
-"""Rows of a replay to nodes by the ids that their records show."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,4 +1,4 @@
-"""Graphs told by the launches of captures and by replays, where the driver's description is not."""
+"""Graphs without the driver's description, inferred from captured launches and from replays."""
 
 from __future__ import annotations
 

@@ -1,5 +1,3 @@
-"""Rows of one replay to the nodes of one graph, by their order."""
-
 from __future__ import annotations
 
 from hypothesis import given, settings

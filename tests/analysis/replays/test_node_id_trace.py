@@ -1,5 +1,3 @@
-"""The node-id pass as a trace."""
-
 from __future__ import annotations
 
 import msgspec

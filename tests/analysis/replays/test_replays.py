@@ -1,5 +1,3 @@
-"""Rows of replays to nodes of graphs, on replays whose truth is known."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Explain nodes without times and incomplete times."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""The model of a clean step: its times add up, and instants of the CPU are scaled."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Pair each node with the eager work it replaces, and group by source line."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Pairing against programs whose truth is known, and the rules one by one."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -55,8 +53,8 @@ def test_a_program_against_itself_is_paired_whole(seed: int) -> None:
 
 
 def _renumbered(side: WorkSequence) -> tuple[WorkSequence, list[int]]:
-    """A side whose items stand in another topological order, which takes branches in turn and
-    backwards where they stood one after another; and which item stands at each place."""
+    """Put the items in another topological order, with branches interleaved and reversed; also
+    return the item at each place."""
     depth = [0] * len(side.key)
     for source, target in sorted(side.edges.tolist(), key=lambda edge: edge[1]):
         depth[target] = max(depth[target], depth[source] + 1)

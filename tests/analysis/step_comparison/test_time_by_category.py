@@ -1,5 +1,3 @@
-"""A clean step divided by its traced work."""
-
 from __future__ import annotations
 
 import pytest

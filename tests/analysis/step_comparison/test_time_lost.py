@@ -1,5 +1,3 @@
-"""Divide lost time by category, compared with counting nanoseconds."""
-
 from __future__ import annotations
 
 from typing import Any, cast

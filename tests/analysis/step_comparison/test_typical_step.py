@@ -1,5 +1,3 @@
-"""The typical step of a trace: which steps it is of, and why there may be none."""
-
 from __future__ import annotations
 
 from graphviz_dash.analysis.step_comparison.typical_step import build_typical_step

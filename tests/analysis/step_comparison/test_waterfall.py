@@ -1,5 +1,3 @@
-"""The equation: steps of known truth in, parts that add up out; and the shipped experiments."""
-
 from __future__ import annotations
 
 import pytest

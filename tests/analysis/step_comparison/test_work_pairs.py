@@ -1,5 +1,3 @@
-"""Rows of paired work, of steps of known truth and of shipped experiments."""
-
 from __future__ import annotations
 
 from graphviz_dash.analysis.step_comparison.waterfall import Waterfall

@@ -63,7 +63,6 @@ def make_slice(
 
 
 def remove(events: Iterable[Event], is_lost: Callable[[Event], bool]) -> list[Event]:
-    """Remove the events for which ``is_lost`` is true."""
     return [event for event in events if not is_lost(event)]
 
 
@@ -75,5 +74,4 @@ def write_events(events: list[Event], path: Path, cut: float = 1.0) -> Path:
 
 
 def read_events(events: list[Event], path: Path, cut: float = 1.0) -> Trace:
-    """Write and read a trace."""
     return read_trace(write_events(events, path, cut))

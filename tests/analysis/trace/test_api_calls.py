@@ -1,5 +1,3 @@
-"""Classify calls by name."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Collectives by the names of their kernels, and the bytes they move."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Steps on several GPUs: work of each."""
-
 from __future__ import annotations
 
 from pathlib import Path

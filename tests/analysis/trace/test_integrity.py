@@ -47,7 +47,6 @@ BOUND = GAP_NS / KERNEL_NS
 
 
 def get_speedup(trace: Trace) -> float | str:
-    """The speedup, or why there is none."""
     prediction = predict(trace, CALIBRATION)
     if isinstance(prediction, Missing):
         return prediction.reason
@@ -732,7 +731,6 @@ def get_launch(event: Event) -> tuple[str, int]:
 
 
 def damage_events(how: dict[str, object]) -> list[Event]:
-    """The events of a trace that was damaged or merged."""
     draw = random.Random(str(how["seed"]))
     size = {"steps": int(str(how["steps"])), "kernels": int(str(how["kernels"]))}
     events = make_events(**size)

@@ -1,5 +1,3 @@
-"""Find enclosing intervals, compared with counting by hand."""
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Categories of kernels, by names as they stand in traces of real programs."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Short names of kernels, told from names as traces hold them."""
-
 from __future__ import annotations
 
 import time

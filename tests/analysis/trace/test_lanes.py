@@ -1,5 +1,3 @@
-"""Lanes: nothing overlaps, nothing is lost, and binned busy time is exact."""
-
 from __future__ import annotations
 
 from itertools import pairwise

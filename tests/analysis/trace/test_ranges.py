@@ -1,5 +1,3 @@
-"""Read CPU ranges: the outermost ones, two levels deep."""
-
 from __future__ import annotations
 
 from graphviz_dash.analysis.trace.ranges import CpuRanges, build_cpu_ranges

@@ -1,5 +1,3 @@
-"""Compare the signature of a row with the signature of a node."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

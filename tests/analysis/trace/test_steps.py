@@ -1,5 +1,3 @@
-"""Steps: a trace in, the work and the calls of each step out."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -120,8 +118,8 @@ class TestSpan:
         assert (step.span_start, step.span_end, step.busy_ns) == (50, 100, 50)
 
     def test_what_the_gpu_did_before_a_long_queued_step_is_not_of_it(self) -> None:
-        """A step of an engine that the CPU queued while the GPU ran the one before, which the trace
-        does not show: nothing idles there."""
+        """An engine queued the step while the GPU ran the one before, which the trace does not
+        show: nothing idles there."""
         frames = Frames()
         frames.range("ProfilerStep#0", 0, 26_000_000)
         frames.kernel("a", launched=5, ts=151_000_000, dur=90_000_000)

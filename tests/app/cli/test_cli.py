@@ -1,5 +1,3 @@
-"""Run ``graphviz-dash export``: files, messages, exit codes."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Run commands: damaged bundles, the port, consistent numbers."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""The completion script is the shell's own, and with it a shell completes commands and options."""
-
 from __future__ import annotations
 
 import os

@@ -1,5 +1,3 @@
-"""Run ``demo``, with and without samples."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""``graphviz-dash docs`` finds sections by command, metric, rule and heading."""
-
 from __future__ import annotations
 
 import webbrowser

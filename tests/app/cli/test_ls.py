@@ -1,5 +1,3 @@
-"""``ls`` with its catalogue: always equal to a fresh read."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Exit codes have one place, every error is one line on stderr, nothing is loaded for nothing."""
-
 from __future__ import annotations
 
 import json
@@ -20,7 +18,6 @@ from tests.cli.fixtures import Invoke
 
 
 def program(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a separate process."""
     return subprocess.run(
         [sys.executable, "-m", "graphviz_dash.app.cli.main", *arguments],
         cwd=cwd,

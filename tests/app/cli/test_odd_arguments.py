@@ -1,5 +1,3 @@
-"""Arguments and streams that once ended in a traceback or in a message that says nothing."""
-
 from __future__ import annotations
 
 import subprocess

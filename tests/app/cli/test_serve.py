@@ -1,5 +1,3 @@
-"""``serve``: who is let in, nothing of the working folder, and how it ends."""
-
 from __future__ import annotations
 
 import os
@@ -121,9 +119,8 @@ def port() -> int:
 
 @contextmanager
 def serving(folder: Path, port: int, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Start ``graphviz-dash serve`` in ``folder`` with a separate temporary folder; return its
-    address.
-    """
+    """Start ``graphviz-dash serve`` in ``folder`` with its own temporary folder; yield process and
+    address."""
     temporary = folder.parent / "tmp"
     temporary.mkdir(exist_ok=True)
     # The command is found as an installed one is, not through the folder.
@@ -146,7 +143,6 @@ def serving(folder: Path, port: int, *options: str) -> Iterator[tuple[subprocess
 
 
 def answers(port: int) -> bool:
-    """Return True if a server listens on the port."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=5):
             return True

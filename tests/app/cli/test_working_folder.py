@@ -1,5 +1,3 @@
-"""No command imports a module of the folder that it is started in."""
-
 from __future__ import annotations
 
 import importlib

@@ -1,5 +1,3 @@
-"""``show`` of one run, next to other runs of its experiment."""
-
 from __future__ import annotations
 
 import json
@@ -13,7 +11,6 @@ __all__ = ["invoke"]
 
 
 def get_dependency_source(invoke: Invoke, run: Path) -> str:
-    """The source of the dependencies between the nodes of the run's first graph."""
     document = json.loads(invoke("show", str(run), "--json").out)
     return str(document["graphs"][0]["parallel"]["dependency_source"])
 

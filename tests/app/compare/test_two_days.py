@@ -1,5 +1,3 @@
-"""Two versions of a program, recorded on different days: verdict of a regression, with dates."""
-
 from __future__ import annotations
 
 import re

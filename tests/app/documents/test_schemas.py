@@ -1,5 +1,3 @@
-"""The published schemas are those of the code, and every document is as they say."""
-
 from __future__ import annotations
 
 import json
@@ -55,7 +53,6 @@ VALIDATORS = {name: Draft202012Validator(closed(build_schema(name))) for name in
 
 
 def problems(text: str) -> list[str]:
-    """List violations of a document's schema."""
     document = json.loads(text)
     errors = VALIDATORS[document["schema"].partition("/")[2]].iter_errors(document)
     return [f"{error.json_path}: {error.message[:200]}" for error in errors]
@@ -104,7 +101,6 @@ def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_documents_of_the_samples_are_valid(sample: str) -> None:
-    """Made of one reading of each sample, as the commands make them."""
     result = compared_sample(sample)
     experiment = load_experiment(ROOT / "sample_traces" / sample)
     kernels = build_kernel_table(experiment, result.baseline)
@@ -128,7 +124,6 @@ def test_documents_of_the_samples_are_valid(sample: str) -> None:
 
 
 def shown_document(result: RunComparison) -> SingleRunDocument:
-    """The document of ``show``."""
     run = result.run
     tables = list(build_tables(run).values())
     measured = analyze_run(run, tables)

@@ -1,5 +1,3 @@
-"""By which names a server may be addressed, and from which pages."""
-
 from __future__ import annotations
 
 import socket

@@ -1,5 +1,3 @@
-"""The server knows where a browser is before the browser does."""
-
 from __future__ import annotations
 
 import pytest
@@ -11,8 +9,6 @@ from graphviz_dash.app.hosting.browser_address import patch_sessions
 
 
 class Session(AppSession):
-    """A session that records its reruns."""
-
     def __init__(self) -> None:
         self.begun: list[tuple[str, str]] = []
         """Page and query of each run."""
@@ -21,7 +17,6 @@ class Session(AppSession):
         pass
 
     def ask(self, page: str, query: str, *, link: bool = False) -> tuple[str, str]:
-        """Return the page that a request of the browser runs."""
         self.request_rerun(
             ClientState(page_script_hash=page, query_string=query, is_history_navigation=link)
         )

@@ -1,5 +1,3 @@
-"""The document of every page: complete before the first script of the page has run."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The documentation under /docs: with and without a built site, and nothing outside it."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Open the first page in a browser: icon and later requests."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""Refuse requests on every route before a handler runs, and send headers with every response."""
-
 from __future__ import annotations
 
 import re
@@ -181,7 +179,6 @@ def paths_of(listed: list[BaseRoute], prefix: str = "") -> Iterator[str]:
 
 
 def all_paths() -> list[str]:
-    """The addresses of all routes, ours and Streamlit's."""
     app = st.App(PAGES, routes=list_routes(), middleware=list_middleware())
     listed = {*paths_of(list(app._build_starlette_app().routes)), "/static/js/x.js", "/graph"}
     from graphviz_dash.app.hosting.component_routes import ROUTER

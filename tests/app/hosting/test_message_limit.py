@@ -1,5 +1,3 @@
-"""A websocket that sends without end is delayed, then closed; a reader's is never."""
-
 from __future__ import annotations
 
 import asyncio
@@ -12,8 +10,8 @@ from graphviz_dash.app.hosting.message_limit import MessageLimit
 
 
 def count_messages(interval_s: float, count: int) -> tuple[int, float, bool]:
-    """Send ``count`` messages at an interval; return the number that arrived, the total delay and
-    whether the socket was closed."""
+    """Send ``count`` messages; return the number that arrived, the total delay and True if the
+    socket was closed."""
     now_s, delay_s, arrived = [0.0], [0.0], [0]
     closed = [False]
 

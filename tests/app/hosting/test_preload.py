@@ -1,5 +1,3 @@
-"""Import modules before pages need them."""
-
 from __future__ import annotations
 
 import subprocess

@@ -1,5 +1,3 @@
-"""Two runs of one session, as at a quick rerun, take turns with its state."""
-
 from __future__ import annotations
 
 import threading

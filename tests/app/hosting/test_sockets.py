@@ -1,5 +1,3 @@
-"""Send short responses without delay."""
-
 from __future__ import annotations
 
 import socket

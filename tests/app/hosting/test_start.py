@@ -1,5 +1,3 @@
-"""Start the server, and list experiments before their traces are read."""
-
 from __future__ import annotations
 
 import os

@@ -1,5 +1,3 @@
-"""Streamlit's own files, sent by the dashboard: the same as Streamlit sends, and nothing else."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""A Streamlit that has renamed one of the internals that we use still serves every page."""
-
 from __future__ import annotations
 
 import ast

@@ -1,5 +1,3 @@
-"""Serve every page without patches of Streamlit internals."""
-
 from __future__ import annotations
 
 import urllib.request
@@ -50,8 +48,8 @@ def test_streamlits_document_is_unchanged(plain: str) -> None:
 
 @pytest.fixture(scope="module")
 def document(visitor: BrowserContext, plain: str) -> Iterator[Page]:
-    """A document, loaded by the address of a page, that Streamlit's front end takes from page to
-    page, as Back and Forward do."""
+    """A loaded document that Streamlit's front end takes from page to page, as Back and Forward
+    do."""
     with tab(visitor) as page:
         page.goto(f"{plain}/export?experiment=fork-join")
         yield page

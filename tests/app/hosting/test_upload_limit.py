@@ -1,5 +1,3 @@
-"""Limit the memory used by a visitor's uploads."""
-
 from __future__ import annotations
 
 import asyncio

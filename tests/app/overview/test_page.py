@@ -1,5 +1,3 @@
-"""Show experiments on the Overview: facts, search and order."""
-
 from __future__ import annotations
 
 import html
@@ -114,7 +112,6 @@ def test_the_cards_of_the_first_screen_are_sent_before_the_others(
 
 
 def _titles(page: AppTest) -> list[str]:
-    """The experiments of the overview, in its order."""
     return [
         link.label
         for link in page_links(page)

@@ -1,5 +1,3 @@
-"""The Overview does not move while it loads."""
-
 from __future__ import annotations
 
 import pytest

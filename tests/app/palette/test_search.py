@@ -1,5 +1,3 @@
-"""The palette finds nodes and kernels by name, and its links lead to them."""
-
 from __future__ import annotations
 
 from graphviz_dash.app.palette.api import find_experiments, find_hits

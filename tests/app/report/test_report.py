@@ -1,8 +1,3 @@
-"""Write a report that loads nothing, shows names as text and agrees with the comparison.
-
-Chromium tests it without a network.
-"""
-
 from __future__ import annotations
 
 import re
@@ -34,8 +29,6 @@ EVIL = "</title></style><script>alert(1)</script><img src=http://e.x/>&\"'`\x1b[
 
 
 class Page(HTMLParser):
-    """The elements of a page, and its text."""
-
     def __init__(self, markup: str) -> None:
         super().__init__()
         self.tags: list[str] = []

@@ -1,5 +1,3 @@
-"""Draw static charts: well-formed and equal to the measurements."""
-
 from __future__ import annotations
 
 import re

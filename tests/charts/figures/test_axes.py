@@ -1,5 +1,3 @@
-"""Units and ticks of axes."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Run ``graphviz-dash import``: kinds of files and missing data of runs."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Interpret allocator events, on histories checked by hand."""
-
 from __future__ import annotations
 
 import itertools

@@ -267,7 +267,6 @@ def test_a_mode_without_graphs_has_no_pass_for_them(tmp_path: Path) -> None:
 
 
 def observed(request: PassRequest) -> list[ObservedSeries]:
-    """Write the results of an observer's process."""
     observer = request.observer or Observer.NONE
     return [ObservedSeries(observer, 0, None, (StepTiming(9, 3),), 8, (), (), None)]
 

@@ -1,5 +1,3 @@
-"""List the passes of a mode and the folder of its run."""
-
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""An exception as the failure that a bundle records."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Report progress as values, independent of the terminal."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Synchronize the parents of several ranks, without a GPU and without torch."""
-
 from __future__ import annotations
 
 import itertools

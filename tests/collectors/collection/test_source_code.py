@@ -1,5 +1,3 @@
-"""Code of the lines that a capture's trace names."""
-
 from __future__ import annotations
 
 import gzip

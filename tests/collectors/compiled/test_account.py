@@ -54,7 +54,6 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[logging.Logger]:
 
 
 def heard(logger: logging.Logger) -> list[str]:
-    """Return the records of the program's handler."""
     (handler,) = (each for each in logger.handlers if isinstance(each, _Heard))
     return handler.messages
 
@@ -187,8 +186,6 @@ def trees() -> Any:
 
 
 class _Key:
-    """A FunctionID."""
-
     def __init__(self, number: int) -> None:
         self.id = number
 

@@ -1,6 +1,4 @@
-"""Find source lines in call stacks, with torch on the CPU: the innermost call of the compiled
-function, or the line to fix.
-"""
+"""Source lines in call stacks, with torch on the CPU."""
 
 from __future__ import annotations
 
@@ -79,7 +77,6 @@ UNTIMED = Missing(Fact.TRACED_STEPS, "no steps were traced")
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The names of the program."""
     path = tmp_path_factory.mktemp("program") / "train.py"
     path.write_text(PROGRAM, encoding="utf-8")
     content: dict[str, Any] = {"__name__": "train"}
@@ -88,7 +85,6 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def told_of(program: dict[str, Any], build: str) -> Compilation:
-    """Return the facts of a training step."""
     import torch
 
     torch._dynamo.reset()

@@ -1,5 +1,3 @@
-"""Write facts of torch.compile for any end of a step."""
-
 from __future__ import annotations
 
 from pathlib import Path

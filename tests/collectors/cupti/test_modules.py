@@ -1,5 +1,3 @@
-"""Instructions of programmatic launch, in the code of real kernels and of modules being loaded."""
-
 from __future__ import annotations
 
 import ctypes

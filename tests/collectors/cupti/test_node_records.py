@@ -1,5 +1,3 @@
-"""From CUPTI's records to rows: steps, launches, looks; and the ids that torch tells."""
-
 from __future__ import annotations
 
 import msgspec

@@ -1,5 +1,3 @@
-"""Bundles of examined workloads."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Compare watched steps, written by hand."""
-
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Find frames of the user and classify their lines."""
-
 from __future__ import annotations
 
 import sys

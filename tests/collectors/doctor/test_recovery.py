@@ -1,5 +1,3 @@
-"""Examinations whose command was killed are written by the next one."""
-
 from __future__ import annotations
 
 import os

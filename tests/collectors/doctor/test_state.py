@@ -1,5 +1,3 @@
-"""Python variables that a step can change."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

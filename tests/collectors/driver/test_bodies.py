@@ -1,5 +1,3 @@
-"""Find bodies of conditional nodes with a driver that responds like real ones."""
-
 from __future__ import annotations
 
 import importlib

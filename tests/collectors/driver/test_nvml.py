@@ -1,5 +1,3 @@
-"""The GPU's clocks as a library of NVML's functions tells them."""
-
 from __future__ import annotations
 
 import ctypes

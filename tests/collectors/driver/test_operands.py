@@ -1,5 +1,3 @@
-"""Find memory in reach of a node, from small arguments and allocations."""
-
 from __future__ import annotations
 
 import struct

@@ -1,5 +1,3 @@
-"""``bench launch`` without a GPU: output, interrupts and refused arguments."""
-
 from __future__ import annotations
 
 import inspect

@@ -1,5 +1,3 @@
-"""Functions of engines and events of the compiler are timed, and then restored."""
-
 from __future__ import annotations
 
 import sys
@@ -14,8 +12,6 @@ from graphviz_dash.model.ledger import SpanKind
 
 
 class Recorder:
-    """Spans and counts of a watch."""
-
     def __init__(self) -> None:
         self.spans: list[tuple[SpanKind, str]] = []
         self.counts: list[str] = []

@@ -1,5 +1,3 @@
-"""Imports, garbage collections and known functions are timed, and the program is unchanged."""
-
 from __future__ import annotations
 
 import gc

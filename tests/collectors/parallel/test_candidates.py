@@ -1,5 +1,3 @@
-"""Choose plans for steps recorded on a GPU."""
-
 from __future__ import annotations
 
 from types import SimpleNamespace
@@ -19,7 +17,6 @@ MIB = 1 << 20
 
 
 def observed(name: str) -> Any:
-    """Return the observation of a step before planning."""
     recorded = read_plan(DATA / f"{name}.json.gz")
     plan = recorded.plan
     return SimpleNamespace(

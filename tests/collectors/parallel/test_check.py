@@ -1,5 +1,3 @@
-"""Compare replays with eager steps on the CPU, with state hidden in custom operators."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

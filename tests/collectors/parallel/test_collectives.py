@@ -1,5 +1,3 @@
-"""Collectives as torch.distributed calls them, seen on the CPU with gloo."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

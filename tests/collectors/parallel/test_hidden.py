@@ -1,5 +1,3 @@
-"""Memory that operators reach without being given it, from the operands of their nodes."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -19,8 +17,6 @@ BLOCKS = list_live_extents([SEGMENT], ())
 
 @dataclass(frozen=True)
 class Tensor:
-    """The location of the step's tensor."""
-
     begin: int
 
     def data_ptr(self) -> int:
@@ -97,5 +93,4 @@ def test_what_is_hidden_counts_as_written() -> None:
 
 
 def replace_accesses(of: Operator) -> Operator:
-    """The operator without arguments."""
     return Operator(of.name, (), of.nodes, opaque=of.opaque)

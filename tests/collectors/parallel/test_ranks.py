@@ -1,5 +1,3 @@
-"""Ranks that plan together, with a stand-in for torch.distributed."""
-
 from __future__ import annotations
 
 import sys

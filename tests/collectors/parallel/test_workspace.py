@@ -1,5 +1,3 @@
-"""Size the workspace of a stream on the CPU, with simulated captures."""
-
 from __future__ import annotations
 
 import os
@@ -37,8 +35,8 @@ Fit = Callable[..., int | None]
 
 @pytest.fixture
 def fit(monkeypatch: pytest.MonkeyPatch) -> Fit:
-    """``fit_workspace`` of a step that writes some bytes on the line and others on a stream that is
-    fitted, where other operators run other kernels."""
+    """``fit_workspace`` of a step that writes bytes on the line and on a fitted stream, where other
+    operators run other kernels."""
 
     def fitted(
         on_line: tuple[int, int], on_fitted: tuple[int, int] | None = None, **other: Any

@@ -1,5 +1,3 @@
-"""A reduced capture trace attributes each node as the full one, and holds nothing else."""
-
 from __future__ import annotations
 
 import gzip
@@ -71,7 +69,6 @@ def capture(trace: TraceBuilder, *, begin: int) -> None:
 
 
 def eager_step(trace: TraceBuilder, *, begin: int) -> None:
-    """A step outside the capture."""
     trace.frame("train.py(20): evaluate", begin, 60)
     trace.annotation("graphviz_dash.source:train.py:21", begin + 5, 40)
     op = trace.op("aten::mul", begin + 10, 20)

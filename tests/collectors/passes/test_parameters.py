@@ -1,5 +1,3 @@
-"""--set name=value: typed, checked, and recorded with the defaults."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

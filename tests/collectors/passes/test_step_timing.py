@@ -1,5 +1,3 @@
-"""Time iterations of a process without a GPU."""
-
 from __future__ import annotations
 
 import importlib

@@ -1,5 +1,3 @@
-"""The file that a profiler's trace is written to, with a profiler that writes a text."""
-
 from __future__ import annotations
 
 import gzip

@@ -1,5 +1,3 @@
-"""The traced pass runs the plan of the collection without planning again."""
-
 from __future__ import annotations
 
 import importlib

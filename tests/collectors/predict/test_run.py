@@ -1,5 +1,3 @@
-"""Record for predictions without a GPU: bundles, a failing workload, refused suites."""
-
 from __future__ import annotations
 
 import sys

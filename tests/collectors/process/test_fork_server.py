@@ -1,5 +1,3 @@
-"""Run passes as forks of one process: output, exit and timeout."""
-
 from __future__ import annotations
 
 import os

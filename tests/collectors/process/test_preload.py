@@ -1,5 +1,3 @@
-"""Modules imported once for all passes, and passes that import them themselves."""
-
 from __future__ import annotations
 
 import os

@@ -1,5 +1,3 @@
-"""Read the results of a pass's process."""
-
 from __future__ import annotations
 
 from pathlib import Path

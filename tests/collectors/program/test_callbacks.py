@@ -1,5 +1,3 @@
-"""Callbacks of trainers record a training: begin, a step for each batch, and the end."""
-
 from __future__ import annotations
 
 import builtins

@@ -47,7 +47,6 @@ def can_unshare() -> bool:
 
 
 def read_instruction(name: str) -> list[str]:
-    """The words of an instruction of the guide's Dockerfile."""
     (found,) = re.findall(rf"^{name} (\[.*\])$", GUIDE.read_text(), re.M)
     return json.loads(found)
 

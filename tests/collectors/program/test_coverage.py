@@ -1,5 +1,3 @@
-"""Coverage totals of a program are equal with and without the recorder."""
-
 from __future__ import annotations
 
 import os

@@ -1,5 +1,3 @@
-"""Check the files of a program's process."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The thread that writes, as far as a program could notice it."""
-
 from __future__ import annotations
 
 import os

@@ -1,6 +1,3 @@
-"""SIGKILL of a recorded program at each kind of write of the recorder, and of the command while it
-saves: whatever was flushed is a whole bundle, and nothing is written twice."""
-
 from __future__ import annotations
 
 import os

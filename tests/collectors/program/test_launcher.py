@@ -1,5 +1,3 @@
-"""Somebody else's program under a hook, with a torch that is only a name."""
-
 from __future__ import annotations
 
 import os

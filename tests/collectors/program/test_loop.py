@@ -1,5 +1,3 @@
-"""The loop of a recorded program: which replays are a step, of which family, of which size."""
-
 from __future__ import annotations
 
 import sys

@@ -1,5 +1,3 @@
-"""Profilers of the program next to the recorder: they receive the same events as without it."""
-
 from __future__ import annotations
 
 from pathlib import Path

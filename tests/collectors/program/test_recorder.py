@@ -1,5 +1,3 @@
-"""``collect -- python train.py`` from end to end, with a torch that captures nothing."""
-
 from __future__ import annotations
 
 import os

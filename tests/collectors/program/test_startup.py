@@ -1,5 +1,3 @@
-"""The ledger of a recorded program, with a torch that captures nothing."""
-
 from __future__ import annotations
 
 import textwrap

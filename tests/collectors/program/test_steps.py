@@ -1,5 +1,3 @@
-"""Infer steps from ticks, without a program."""
-
 from __future__ import annotations
 
 import threading

@@ -1,5 +1,3 @@
-"""``collectors.trace_handler`` writes each trace of a profiler as a run bundle."""
-
 from __future__ import annotations
 
 import sys

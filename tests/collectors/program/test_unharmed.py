@@ -1,5 +1,3 @@
-"""Recorded programs keep their output, exit code and signal, and their activity is recorded."""
-
 from __future__ import annotations
 
 import os
@@ -37,7 +35,6 @@ class Outcome:
 
 @cache
 def possible(command: str) -> bool:
-    """Return True if a shell command succeeds."""
     return subprocess.run(command, shell=True, capture_output=True, check=False).returncode == 0
 
 

@@ -1,5 +1,3 @@
-"""The traced window: its pauses, its limits, and CUPTI, which must not stay attached."""
-
 from __future__ import annotations
 
 import os

@@ -1,5 +1,3 @@
-"""Report a program without a run."""
-
 from __future__ import annotations
 
 import sys

@@ -20,7 +20,6 @@ def tensor(
     writer: int | None = None,
     content: int | None = None,
 ) -> TensorFacts:
-    """An argument."""
     return TensorFacts(address, shape, "float32", device, external, writer, content)
 
 
@@ -38,7 +37,6 @@ def operator(
     in_capture: bool = True,
     nodes: tuple[int, int] | None = None,
 ) -> OperatorFacts:
-    """An operator."""
     return OperatorFacts(
         name=name,
         spot=SourceLocation("train.py", line, "step"),
@@ -76,7 +74,6 @@ def chain(*names: str) -> list[OperatorFacts]:
 
 
 def row(value: int = 1, size: float = 100.0, total: float = 5.0, bad: int = 0) -> Row:
-    """A row of the log."""
     return (value, size, total, bad)
 
 

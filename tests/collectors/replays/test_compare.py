@@ -1,5 +1,3 @@
-"""Differences between captured and eager operators."""
-
 from __future__ import annotations
 
 import struct

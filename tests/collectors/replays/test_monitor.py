@@ -60,8 +60,6 @@ class Program:
 
 
 class Clock:
-    """A clock that the test moves."""
-
     now = 0.0
 
     def __call__(self) -> float:

@@ -1,5 +1,3 @@
-"""Run ``graphviz-dash doctor``: output, exit codes and refusals."""
-
 from __future__ import annotations
 
 import json

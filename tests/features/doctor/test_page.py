@@ -1,5 +1,3 @@
-"""The Doctor page: verdict, findings, rules, and names that would do harm if they were markup."""
-
 from __future__ import annotations
 
 import re
@@ -27,7 +25,6 @@ from tests.ui.views.apptests import FAILURE, HARM, NAVIGATION, markup, page_link
 
 @pytest.fixture(autouse=True)
 def roots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """The folder that the page looks in."""
     monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
     catalogue.get_roots.cache_clear()
     yield tmp_path

@@ -1,5 +1,3 @@
-"""Checks of replays on the terminal, in JSON and on the Doctor page."""
-
 from __future__ import annotations
 
 import gzip
@@ -88,7 +86,6 @@ def write(
 
 @pytest.fixture(autouse=True)
 def roots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """The folder that the page looks in."""
     monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
     catalogue.get_roots.cache_clear()
     yield tmp_path

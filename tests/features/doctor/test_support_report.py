@@ -1,5 +1,3 @@
-"""``graphviz-dash doctor --report``: facts for a bug report, without names if asked."""
-
 from __future__ import annotations
 
 import subprocess

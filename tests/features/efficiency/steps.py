@@ -113,8 +113,6 @@ def call(name: str, *arguments: Any) -> OperatorCall:
 
 
 class StepBuilder:
-    """Adds kernels in order."""
-
     def __init__(self) -> None:
         self.items: list[WorkItem] = []
         self._calls = 0

@@ -1,5 +1,3 @@
-"""Roofline: each call at its intensity and rate, under the measured limits."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""``graphviz-dash efficiency``: brief text, everything, JSON, and refusals."""
-
 from __future__ import annotations
 
 import json

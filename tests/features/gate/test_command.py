@@ -1,5 +1,3 @@
-"""``graphviz-dash gate``: baselines, exit codes, and the Markdown for a pull request."""
-
 from __future__ import annotations
 
 import json

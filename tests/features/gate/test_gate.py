@@ -1,5 +1,3 @@
-"""The gate: what offends, what does not, and how often it is wrong on noise."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -33,7 +31,6 @@ def toy(tmp_path: Path) -> Experiment:
 
 
 def changed(experiment: Experiment, name: str, **parts: object) -> Experiment:
-    """The experiment with parts of one run replaced."""
     runs = [
         replace(run, **parts) if run.name == name else run  # type: ignore[arg-type]
         for run in experiment.runs

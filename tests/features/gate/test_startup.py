@@ -1,5 +1,3 @@
-"""Memory after start-up and start-up time of ledgers in a gate."""
-
 from __future__ import annotations
 
 from pathlib import Path

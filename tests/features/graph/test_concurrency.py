@@ -1,5 +1,3 @@
-"""Describe a measured graph."""
-
 from __future__ import annotations
 
 from msgspec.structs import replace

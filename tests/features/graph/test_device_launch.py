@@ -1,5 +1,3 @@
-"""Describe graphs that the device cannot launch."""
-
 from __future__ import annotations
 
 import pytest

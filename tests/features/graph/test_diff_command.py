@@ -1,5 +1,3 @@
-"""Run ``graphviz-dash diff``: differences, update results and exit codes."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Graphs and their differences in words."""
-
 from __future__ import annotations
 
 import msgspec

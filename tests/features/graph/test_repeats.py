@@ -1,5 +1,3 @@
-"""Describe common parts of a repeat's blocks."""
-
 from __future__ import annotations
 
 import numpy as np

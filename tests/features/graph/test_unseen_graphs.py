@@ -1,5 +1,3 @@
-"""Graph launches in a trace that are of no graph of the run."""
-
 from __future__ import annotations
 
 from pathlib import Path

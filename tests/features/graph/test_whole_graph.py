@@ -1,5 +1,3 @@
-"""Expand a graph: every node once, below its graph."""
-
 from __future__ import annotations
 
 import pytest

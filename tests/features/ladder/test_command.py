@@ -1,5 +1,3 @@
-"""Run ``graphviz-dash ladder``: the best sizes as text and JSON, and refusals."""
-
 from __future__ import annotations
 
 import json

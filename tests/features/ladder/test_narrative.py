@@ -1,5 +1,3 @@
-"""Describe recorded programs with many graphs."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Describe launch costs: names, recordings and missing times."""
-
 from __future__ import annotations
 
 import msgspec

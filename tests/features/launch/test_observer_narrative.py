@@ -1,5 +1,3 @@
-"""Profiler overhead on a step, in words."""
-
 from __future__ import annotations
 
 from msgspec.structs import replace

@@ -1,5 +1,3 @@
-"""The ledger on the terminal, as JSON, on the Memory page and as charts."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""The pictures of memory: bars that add up, a pool that shows whose its bytes are."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""``graphviz-dash memory``: parts that add up, as text and JSON, and bundles without the pass."""
-
 from __future__ import annotations
 
 import json

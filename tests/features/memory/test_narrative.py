@@ -1,5 +1,3 @@
-"""Describe the parts of memory."""
-
 from __future__ import annotations
 
 import re

@@ -1,5 +1,3 @@
-"""Run ``predict`` and ``calibrate``: arguments, output and refusals."""
-
 from __future__ import annotations
 
 import gzip

@@ -1,5 +1,3 @@
-"""Draw the charts of ranks from the figures."""
-
 from __future__ import annotations
 
 from pathlib import Path

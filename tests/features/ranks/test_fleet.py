@@ -1,5 +1,3 @@
-"""Summarize many ranks and answer the three questions."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""``graphviz-dash fleet``, and folders and addresses given to ``import`` and ``compare``."""
-
 from __future__ import annotations
 
 import json

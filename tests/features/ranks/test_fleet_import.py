@@ -1,5 +1,3 @@
-"""Import many ranks: summaries, the three questions and crashed workers."""
-
 from __future__ import annotations
 
 import os

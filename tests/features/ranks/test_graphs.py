@@ -1,5 +1,3 @@
-"""The graphs of ranks, and where collectives come from."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The ranks of a mode in words."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Show ranks: the last one with its cause, and missing ranks."""
-
 from __future__ import annotations
 
 from pathlib import Path

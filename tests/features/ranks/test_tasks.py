@@ -1,5 +1,3 @@
-"""Tasks on processes and clusters: one that dies takes nothing with it."""
-
 from __future__ import annotations
 
 import os

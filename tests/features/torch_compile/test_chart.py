@@ -1,5 +1,3 @@
-"""The chart of a compiled step on the narrowest window."""
-
 from __future__ import annotations
 
 from pathlib import Path

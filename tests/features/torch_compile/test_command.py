@@ -1,7 +1,3 @@
-"""Run ``graphviz-dash compile`` with recorded compilations, with a trace only, and without compiled
-code.
-"""
-
 from __future__ import annotations
 
 import json

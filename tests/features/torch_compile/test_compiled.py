@@ -1,5 +1,3 @@
-"""Divide the time of a compiled step and predict the gain from fixes, on a step built by hand."""
-
 from __future__ import annotations
 
 from itertools import pairwise
@@ -119,7 +117,6 @@ def trace(tmp_path: Path) -> Trace:
 
 @pytest.fixture
 def time(trace: Trace) -> StepTime:
-    """Return the time of the parts."""
     told = compute_step_time(trace, find_steps(trace), compilation())
     assert isinstance(told, StepTime)
     return told

@@ -1,5 +1,3 @@
-"""Summarize a compiled step."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Memory that is freed, resized or handed out, and work that a graph cannot order."""
-
 from __future__ import annotations
 
 import torch

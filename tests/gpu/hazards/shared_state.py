@@ -1,5 +1,3 @@
-"""State that operators share unseen: random numbers, workspaces, tensors of custom operators."""
-
 from __future__ import annotations
 
 import torch

@@ -1,5 +1,3 @@
-"""Parts of the hazards: tensors, slow work and a table of hazards."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -13,17 +11,14 @@ from collectors.workloads import Step
 Hazard: TypeAlias = Callable[[], Step]
 
 HAZARDS: Final[dict[str, Hazard]] = {}
-"""By name, a factory of a step."""
 
 
 def hazard(factory: Hazard) -> Hazard:
-    """Adds a factory to the hazards."""
     HAZARDS[factory.__name__.replace("_", " ")] = factory
     return factory
 
 
 def data(*shape: int) -> torch.Tensor:
-    """Values on the device that is the default."""
     return torch.randn(*(shape or (64, 64)))
 
 
@@ -35,5 +30,4 @@ def busy(x: torch.Tensor, times: int = 3) -> torch.Tensor:
 
 
 def hazard_results(result: object) -> list[torch.Tensor]:
-    """The tensors that a step returned."""
     return [leaf.detach().clone() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]

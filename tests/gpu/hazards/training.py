@@ -1,5 +1,3 @@
-"""Gradients, optimizers and statistics, which add up in place."""
-
 from __future__ import annotations
 
 import torch

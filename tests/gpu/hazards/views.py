@@ -1,5 +1,3 @@
-"""Writes through views of what others read."""
-
 from __future__ import annotations
 
 import torch

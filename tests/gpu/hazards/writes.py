@@ -1,5 +1,3 @@
-"""Writes into what others read or write: results, inputs that share memory, scatters."""
-
 from __future__ import annotations
 
 import torch

@@ -1,4 +1,4 @@
-"""The driver's debug DOT becomes graphs; the texts are drivers 570's and 580's own, shortened."""
+"""Texts are of drivers 570 and 580, shortened."""
 
 from __future__ import annotations
 

@@ -1,5 +1,3 @@
-"""Convert CUDAGraph.get_graph_data to a graph and the ids of its executable."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Files made to freeze, crash or exhaust their reader cost little and end in one line."""
-
 from __future__ import annotations
 
 import resource

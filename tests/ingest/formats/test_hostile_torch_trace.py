@@ -1,5 +1,3 @@
-"""TORCH_TRACE logs that somebody made to freeze or mislead their reader."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Snapshots of torch's caching allocator become the allocator's statistics."""
-
 from __future__ import annotations
 
 import json
@@ -17,7 +15,6 @@ from graphviz_dash.model.run import PoolUse
 
 
 def segment(total: int, allocated: int, pool: tuple[int, int] = (0, 0)) -> dict[str, Any]:
-    """A segment as torch writes it."""
     return {
         "device": 0,
         "address": 0x7F00_0000_0000,

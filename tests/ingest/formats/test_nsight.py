@@ -1,7 +1,6 @@
 """Nsight Systems' SQLite exports become Kineto traces.
 
-The databases are built from the schema in its user guide; versions differ in the columns and tables
-that they have.
+The databases follow the schema in its user guide; versions differ in columns and tables.
 """
 
 from __future__ import annotations

@@ -1,5 +1,3 @@
-"""Pickles are read as plain data; nothing that one can hold is ever called."""
-
 from __future__ import annotations
 
 import io
@@ -51,8 +49,6 @@ class TestPlainData:
 
 
 class Command:
-    """Runs a command when it is unpickled."""
-
     def __init__(self, target: Path) -> None:
         self.target = target
 
@@ -155,7 +151,6 @@ class TestLimits:
 
 
 def test_pickle_is_never_imported_by_readers() -> None:
-    """Neither the reader nor its imports name the module that unpickles."""
     source = Path(pickles.__file__).read_text(encoding="utf-8")
     assert "import pickle\n" not in source
     assert "Unpickler" not in source

@@ -1,5 +1,3 @@
-"""A file is known by its content, whatever it is called."""
-
 from __future__ import annotations
 
 import gzip

@@ -1,5 +1,3 @@
-"""Live memory of a snapshot by stream, pool, size and line."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Small foreign files are read whole, within limits of memory."""
-
 from __future__ import annotations
 
 import gzip

@@ -19,7 +19,6 @@ LOGS = Path(__file__).parent / "compile_logs"
 
 @pytest.fixture(scope="module")
 def log() -> Compilation:
-    """Return the facts of torch 2.13's log."""
     return read_torch_trace(LOGS / "torch-2.13.log", DEFAULT_LIMITS)
 
 

@@ -1,5 +1,3 @@
-"""The trace that the ingest benchmark makes is the same each time, and sound."""
-
 from __future__ import annotations
 
 import importlib.util

@@ -1,5 +1,3 @@
-"""Numbers come out of narrow blocks as they went in, and narrow they are."""
-
 from __future__ import annotations
 
 import numpy as np

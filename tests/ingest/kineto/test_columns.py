@@ -1,5 +1,3 @@
-"""Times are exact nanoseconds, however the trace writes them and however large they are."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Correlation ids are matched as joins of the tables would match them."""
-
 from __future__ import annotations
 
 import polars as pl

@@ -1,5 +1,3 @@
-"""Damaged and hostile traces: each gets one clear line, quickly, and never a traceback."""
-
 from __future__ import annotations
 
 import gzip
@@ -29,13 +27,11 @@ def document(*events: str, **fields: object) -> bytes:
 
 
 def event(**changes: str) -> str:
-    """EVENT with fields replaced by JSON text."""
     parsed = {key: json.dumps(value) for key, value in json.loads(EVENT).items()} | changes
     return "{" + ", ".join(f'"{key}": {value}' for key, value in parsed.items()) + "}"
 
 
 def read_or_refuse(path: Path) -> Trace | str:
-    """The trace, or the text of the one error that may come instead."""
     try:
         return read_trace(path)
     except InputError as error:

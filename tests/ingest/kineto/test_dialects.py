@@ -1,5 +1,3 @@
-"""Read the dialects of other versions and vendors: equal events in other terms."""
-
 from __future__ import annotations
 
 import functools

@@ -1,5 +1,3 @@
-"""Events are decoded fast where they are as Kineto writes them, patiently where they are not."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Read traces of killed jobs up to the damage, and report missing parts."""
-
 from __future__ import annotations
 
 import gzip
@@ -60,7 +58,6 @@ def _first_slice() -> int:
 
 
 def problem(trace: Trace) -> str:
-    """Return the only problem."""
     (one,) = trace.info.completeness_problems
     assert one in trace.info.problems
     return one.text

@@ -1,5 +1,3 @@
-"""Split JSON independently of its layout and without changing its content."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Read launch arguments of calls, which only ROCm writes."""
-
 from __future__ import annotations
 
 import gzip

@@ -1,5 +1,3 @@
-"""Merged traces of several processes: one run per process, or none."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -24,12 +22,10 @@ def relabel(events: list[Event], label: str) -> list[Event]:
 
 
 def shift(events: list[Event], **changes: int) -> list[Event]:
-    """Add to numbers of each event."""
     return [event | {name: event[name] + by for name, by in changes.items()} for event in events]
 
 
 def separate(events: list[Event], folder: Path) -> dict[str, Trace]:
-    """The traces of a merged file by label."""
     contents = read_foreign(write_events(events, folder / "t.json"), folder, DEFAULT_LIMITS)
     return {content.label: content.trace for content in contents if content.trace is not None}
 

@@ -1,5 +1,3 @@
-"""Defects: each case has one, is found by its code, and its sound neighbour is not."""
-
 from __future__ import annotations
 
 from pathlib import Path

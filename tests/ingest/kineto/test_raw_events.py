@@ -1,5 +1,3 @@
-"""No argument of an event is lost: each row leads back to its bytes in the file."""
-
 from __future__ import annotations
 
 import gzip

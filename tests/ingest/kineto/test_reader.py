@@ -1,5 +1,3 @@
-"""Read a trace equally with decimals or floats, and report its problems."""
-
 from __future__ import annotations
 
 import gc

@@ -1,5 +1,3 @@
-"""Kernels that no call of their trace launched, and why."""
-
 from __future__ import annotations
 
 from pathlib import Path

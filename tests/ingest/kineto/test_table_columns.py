@@ -1,5 +1,3 @@
-"""Columns that grow piece by piece: a piece is in them whole or not at all."""
-
 from __future__ import annotations
 
 from decimal import Decimal

@@ -1,5 +1,3 @@
-"""Convert a trace to tables and check each column."""
-
 from __future__ import annotations
 
 import gc

@@ -1,5 +1,3 @@
-"""Read the head of a trace: devices and rank, in any form."""
-
 from __future__ import annotations
 
 import json

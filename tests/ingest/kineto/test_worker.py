@@ -1,5 +1,3 @@
-"""Decode pieces in a process: input, refusals and results."""
-
 from __future__ import annotations
 
 import io

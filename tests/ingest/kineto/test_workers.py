@@ -1,5 +1,3 @@
-"""Several processes read a trace as one does, and none of them outlives the reading."""
-
 from __future__ import annotations
 
 import functools
@@ -58,8 +56,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[b
 
 
 def mixed(slices: int, **options: Any) -> TraceBuilder:
-    """Ops with shapes, Python frames, launches and kernels with names that come again and again,
-    some of them at the same time."""
+    """Operators with shapes, Python frames, launches and kernels with repeated names, some
+    concurrent."""
     trace = TraceBuilder(record_shapes=True, with_stack=True, **options)
     for index in range(slices):
         at = index // 2 * 2_000
@@ -83,7 +81,6 @@ def assert_same(one: Trace, other: Trace) -> None:
 
 
 def taken(path: Path, processes: int, limits: Limits | None = None) -> Trace | str:
-    """The trace, or the error's text."""
     try:
         return read_trace(path, limits or Limits(), processes=processes)
     except InputError as error:

@@ -1,5 +1,3 @@
-"""Traces in zstd read as plain ones do, and tell when they are cut or damaged."""
-
 from __future__ import annotations
 
 import sys

@@ -1,5 +1,3 @@
-"""Show the component that the address names, with the parameters of the address."""
-
 import os
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The site of components, and a tab of it."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -16,7 +14,7 @@ _SITE = Path(__file__).parents[1] / "component_site"
 
 @pytest.fixture(scope="session")
 def site() -> Iterator[str]:
-    """The address of a site that shows the component that the parameter ``show`` names."""
+    """The address of a site that shows the component in its parameter ``show``."""
     with served(_SITE / "app.py") as server:
         yield server.address
 

@@ -1,7 +1,3 @@
-"""The scripts of the components: their own tests in Node, what the server sends them, and how the
-modules become one script. Types and lint: ``make check``.
-"""
-
 from __future__ import annotations
 
 import re

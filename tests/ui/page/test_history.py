@@ -1,5 +1,3 @@
-"""The address and the browser's history: each choice is one entry, and Back undoes it."""
-
 from __future__ import annotations
 
 import re
@@ -28,7 +26,6 @@ def new_tab(visitor: BrowserContext) -> Iterator[Page]:
 
 
 def canvas(page: Page) -> Locator:
-    """The DAG, once it is drawn."""
     # While one graph takes another's place, both are there for a moment.
     expect(page.locator(".dag canvas")).to_have_count(1)
     found = page.locator('.dag canvas[data-boxes]:not([data-boxes=""], [data-boxes="0"])')
@@ -380,7 +377,6 @@ LEFT = {
 
 
 def drawn(page: Page, name: str) -> ElementHandle:
-    """The drawing of a page that was gone to, once it is there."""
     follow(page, f"{name}?experiment=step")
     what = page.locator("canvas[aria-label]:not([aria-label*=loading])")
     expect(what).to_have_count(1)

@@ -1,5 +1,3 @@
-"""Show changes on disk on the next visit, and report them."""
-
 from __future__ import annotations
 
 import gzip

@@ -1,5 +1,3 @@
-"""Watch and stop loading, and start it again on request."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Ctrl+K jumps to experiments, runs, pages, nodes and kernels; Share copies the address."""
-
 from __future__ import annotations
 
 import re

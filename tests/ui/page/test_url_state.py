@@ -1,5 +1,3 @@
-"""Apply selections of a page during the visit."""
-
 from __future__ import annotations
 
 from types import SimpleNamespace

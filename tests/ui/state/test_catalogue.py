@@ -1,5 +1,3 @@
-"""Searches of folders with many experiments: reused on a page, fresh for a new one."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

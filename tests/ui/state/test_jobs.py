@@ -1,5 +1,3 @@
-"""Run jobs: progress, cancellation and errors."""
-
 from __future__ import annotations
 
 import threading

@@ -1,5 +1,3 @@
-"""A visitor has left some time after his last page was closed, and not when he came back."""
-
 from __future__ import annotations
 
 import asyncio

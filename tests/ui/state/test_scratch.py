@@ -1,5 +1,3 @@
-"""The server's folder: gone at its end, and swept where it was killed."""
-
 from __future__ import annotations
 
 import subprocess

@@ -1,5 +1,3 @@
-"""Store experiments under secret keys and by version."""
-
 from __future__ import annotations
 
 import re

@@ -1,5 +1,3 @@
-"""Upload experiments: content and effects of a zip file."""
-
 from __future__ import annotations
 
 import io
@@ -261,8 +259,6 @@ def test_a_bad_file_is_one_clear_error_and_leaves_nothing(opened: Uploads, tmp_p
 
 
 class TestForeignFiles:
-    """Traces and graphs of other programs are imported as the command line does."""
-
     def test_a_capture_and_its_replays(self, opened: Uploads, tmp_path: Path) -> None:
         named = []
         for make, name in ((capture, "m-capture.json.gz"), (replay, "m-replay.json.gz")):

@@ -15,7 +15,6 @@ from graphviz_dash.narrative.answer import Answer
 from graphviz_dash.ui.page.registry import PAGES as PAGE_ROWS
 
 LookIn = Callable[[Path], Path]
-"""Type of the fixture look_in."""
 
 PAGES = (
     *("overview", "compare", "graphs", "graph", "timeline", "memory", "ranks", "doctor"),
@@ -102,13 +101,11 @@ def markup(page: AppTest) -> str:
 
 
 class Link(NamedTuple):
-    """A link to a page."""
-
     label: str
     page: str
     query: str
     reason: str
-    """Why nothing is to be seen there, where nothing is."""
+    """Reason if nothing is shown there."""
 
 
 def page_links(page: AppTest) -> list[Link]:

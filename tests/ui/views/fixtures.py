@@ -1,5 +1,3 @@
-"""Experiments that pages are shown of."""
-
 from __future__ import annotations
 
 import shutil

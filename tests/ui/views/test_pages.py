@@ -1,5 +1,3 @@
-"""Run every page alone: failed and missing experiments, truncated traces and hostile names."""
-
 from __future__ import annotations
 
 import gzip
@@ -44,7 +42,6 @@ from tests.ui.views.apptests import (
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one experiment."""
     folder = tmp_path_factory.mktemp("whole")
     make_experiment(folder / "toy")
     return folder

@@ -1,5 +1,3 @@
-"""Run every page with every shipped experiment and run: no errors, and reasons for missing data."""
-
 from __future__ import annotations
 
 import re

@@ -24,8 +24,7 @@ def find_capture_facts(frame: FrameType | None) -> CaptureFacts | None:
     """Return an engine's facts for the graph that ``frame`` captures. None for other captures.
 
     Raises:
-        AttributeError: Unknown version of the engine.
-        KeyError: Unknown version of the engine.
+        AttributeError, KeyError: Unknown version of the engine.
     """
     while frame is not None:
         for read in _READERS:
@@ -37,13 +36,12 @@ def find_capture_facts(frame: FrameType | None) -> CaptureFacts | None:
 
 
 def find_graph_name(frame: FrameType | None) -> str | None:
-    """Return an engine's name for the graph that is captured in ``frame``. None for other captures.
+    """Return an engine's name for the graph captured in ``frame``. None for other captures.
 
     megatron-core captures forward and backward of each layer: ``layer 3 forward``.
 
     Raises:
-        AttributeError: Unknown version of the engine.
-        KeyError: Unknown version of the engine.
+        AttributeError, KeyError: Unknown version of the engine.
     """
     while frame is not None:
         code = frame.f_code

@@ -49,7 +49,7 @@ def _follow_runner(
 
 
 def _read_bytes(runner: Any, _result: Any) -> float | None:
-    """Read the memory of the decode graphs. None for a drafting model."""
+    """Read the memory of the decode graphs, None for a drafting model."""
     if getattr(runner, "is_draft_worker", False):
         return None
     usage: float | None = getattr(runner, "graph_mem_usage", None)
@@ -94,4 +94,3 @@ def _build_facts(family: str, axis: str, size: int, *, is_segment: bool) -> Capt
 
 
 RUNNERS: Final = {"sglang.srt.model_executor.model_runner": _follow_runner}
-"""Module of the runner, and the function that follows it."""

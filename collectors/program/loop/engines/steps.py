@@ -15,18 +15,16 @@ class EngineStep(NamedTuple):
     """Facts about a step from an engine."""
 
     scope: ScopeFacts
-    """Family, key and phase."""
     size: int | None
-    """Requested size, in units of the padded axis. None if unknown."""
+    """Requested size in units of the padded axis, or None."""
     requests: int | None
-    """Number of requests. None if unknown."""
 
 
 ReportStep: TypeAlias = Callable[[str, EngineStep, int], None]
-"""Receives the engine with its version, its facts about a step, and the start of the step."""
+"""Receives the engine with version, facts about a step, and its start."""
 
 ReportCaptureBytes: TypeAlias = Callable[[int], None]
-"""Receives the memory of all captures as measured by the engine, in bytes."""
+"""Receives the engine's measured memory of all captures, in bytes."""
 
 
 class EngineReports(NamedTuple):
@@ -41,15 +39,13 @@ ReadStep: TypeAlias = Callable[..., "EngineStep | None"]
 steps."""
 
 ReadBytes: TypeAlias = Callable[[Any, Any], "float | None"]
-"""Reads the memory of all captures, in bytes, from the runner and the method's result. None if
-unknown."""
+"""Reads the memory of all captures, in bytes, from runner and result. None if unknown."""
 
 
 def follow_capture(
     owner: Any, name: str, read: ReadBytes, report: ReportCaptureBytes, guard: Guard
 ) -> Callable[[], None]:
-    """Report the memory that an engine measured after each call of the method ``name`` of the class
-    ``owner``, which captures all graphs. Without such a method, nothing is reported.
+    """Report the memory that an engine measured in the method ``name`` of ``owner``, if any.
 
     Returns a function that restores the method.
     """

@@ -43,4 +43,3 @@ def _read_step(runner: Any, *_args: Any, **_kwargs: Any) -> EngineStep:
 
 
 RUNNERS: Final = {"transformers.generation.continuous_batching.model_runner": _follow_runner}
-"""Module of the runner, and the function that follows it."""

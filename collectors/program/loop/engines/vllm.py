@@ -44,7 +44,6 @@ def _follow_runner(
 
 
 def _read_bytes(_runner: Any, result: Any) -> int | None:
-    """Read the memory of all captures from the result of the method that makes them."""
     return result if type(result) is int else None
 
 
@@ -78,8 +77,7 @@ def read_capture(frame: FrameType) -> CaptureFacts | None:
     """Read the key of the graph that ``frame`` captures. None if the frame is not vLLM's.
 
     Raises:
-        AttributeError: Unknown version.
-        KeyError: Unknown version.
+        AttributeError, KeyError: Unknown version.
     """
     name, file = frame.f_code.co_name, frame.f_code.co_filename
     if name == "__call__" and file.endswith("vllm/compilation/cuda_graph.py"):
@@ -110,4 +108,3 @@ RUNNERS: Final = {
     "vllm.v1.worker.gpu_model_runner": _follow_runner,
     "vllm.v1.worker.gpu.model_runner": _follow_runner,
 }
-"""Modules of the runners, and the functions that follow them."""

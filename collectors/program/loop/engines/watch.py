@@ -15,7 +15,6 @@ from collectors.program.loop.engines.steps import EngineReports
 _Follow: TypeAlias = Callable[[ModuleType, EngineReports, Guard], tuple[Callable[[], None], ...]]
 
 _ENGINES: Final[Mapping[str, _Follow]] = transformers.RUNNERS | vllm.RUNNERS | sglang.RUNNERS
-"""Modules whose classes run steps, and the functions that follow them."""
 
 
 class EngineWatch:

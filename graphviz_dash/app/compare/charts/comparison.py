@@ -40,14 +40,13 @@ _RUN_MARGIN: Final = 0.06
 _LINE_HEIGHT: Final = 15
 """Height in pixels of a line below an axis."""
 _LINE_CHARACTERS: Final = 36
-"""Number of characters that fit side by side below a plot in a window of 360 pixels."""
+"""Characters that fit below a plot in a window of 360 pixels."""
 _CHARACTER_WIDTH: Final = 6.6
-"""Width of a character in pixels."""
 
 
 def draw_time_breakdown(comparison: Comparison, theme: Theme) -> go.Figure | None:
-    """Draw a bar per run: a step divided by the traced pass into GPU work by category and GPU idle
-    time. None if no run can be divided."""
+    """Draw a bar per run: GPU work by category and GPU idle time of a step. None if no run can be
+    divided."""
     runs = [run for run in comparison.runs if _get_breakdown(run)]
     if not runs:
         return None
@@ -124,8 +123,8 @@ def draw_time_breakdown(comparison: Comparison, theme: Theme) -> go.Figure | Non
 
 
 def draw_iterations(comparison: Comparison, theme: Theme) -> go.Figure | None:
-    """Draw step times of clean iterations and recorded steps on a logarithmic axis, runs side by
-    side; None without any."""
+    """Draw step times of clean iterations and recorded steps, runs side by side; None without
+    any."""
     measured = [(run, times) for run in comparison.runs if (times := _list_iterations(run.run))]
     if not measured:
         return None
@@ -182,8 +181,7 @@ def _truncate_name(name: str) -> str:
 
 
 def _count_label_lines(names: Sequence[str]) -> int:
-    """Return the number of lines over which ``names`` are distributed below an axis so that they do
-    not overlap in a narrow window."""
+    """Return the number of lines of ``names`` below an axis without overlap in a narrow window."""
     slot_width = _LINE_CHARACTERS / len(names)
     for lines in range(1, len(names)):
         neighbours = zip(names, names[lines:], strict=False)
@@ -195,8 +193,7 @@ def _count_label_lines(names: Sequence[str]) -> int:
 
 
 def _compute_right_margin(names: Sequence[str]) -> int:
-    """Return the pixels needed by the end of a name right of the plot in a narrow window, with a
-    margin."""
+    """Return the pixels needed right of the plot in a narrow window, with a margin."""
     slot_width = _LINE_CHARACTERS / len(names)
     ends = (
         len(name) / 2 - (index + 0.5) * slot_width for index, name in enumerate(reversed(names))
@@ -212,9 +209,9 @@ def _list_iterations(run: Run) -> list[int]:
 
 
 def draw_break_even(comparison: Comparison, run: RunComparison, theme: Theme) -> go.Figure | None:
-    """Draw total time by number of steps, with one-time costs, for a run and its baseline. None if
-    the run never pays off or has no baseline. The band is the 95% interval of the saving; it
-    crosses the baseline where the break-even interval ends."""
+    """Draw total time by number of steps for a run and its baseline. None if the run never pays off
+    or has no baseline. The band is the 95% interval of the saving; it crosses the baseline where
+    the break-even interval ends."""
     costs = run.break_even
     if isinstance(costs, Missing) or run.baseline is None:
         return None

@@ -134,7 +134,7 @@ def draw_time_by_category(comparison: Comparison) -> str | None:
 
 
 def draw_break_even(comparison: Comparison, costs: BreakEven) -> str:
-    """Draw the total time by number of steps for a run and its baseline, with the 95% band."""
+    """Draw the total time by number of steps, with the 95% band."""
     run, base = comparison[costs.run], comparison[costs.baseline]
     height, left, bottom = 220.0, 70.0, 34.0
     count = max(10, round(3 * min(costs.max_replays or costs.replays, 3 * costs.replays)))

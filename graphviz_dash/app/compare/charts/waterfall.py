@@ -67,20 +67,15 @@ def draw_waterfall(waterfall: Waterfall, theme: Theme) -> go.Figure:
 
 
 class _Bar(Struct, frozen=True):
-    """Bar of a step, or of a cause's change."""
-
     label: str
-    """Label of its row."""
     start: int
-    """Start in ns."""
+    """In ns."""
     end: int
-    """End in ns; before ``start`` if time was saved."""
+    """In ns; before ``start`` if time was saved."""
     colour: Shade
-    """Colour of the bar."""
     hover: str
-    """Tooltip text."""
     cause: Cause | None = None
-    """Cause of the change; None for a step."""
+    """None for a step."""
 
     @property
     def span(self) -> tuple[int, int]:
@@ -88,8 +83,8 @@ class _Bar(Struct, frozen=True):
 
 
 def _add_bars(figure: go.Figure, bars: list[_Bar], unit: TimeUnit, theme: Theme) -> None:
-    """Add all bars in one trace, which is faster than one trace each, with the time at the right
-    end. The bar of the remainder is hatched and hollow."""
+    """Add all bars in one trace, which is faster, with the time at the right end. The bar of the
+    remainder is hatched and hollow."""
     colours = [get_colour(bar.colour, theme) for bar in bars]
     hollow = [bar.cause is Cause.REMAINDER for bar in bars]
     figure.add_bar(

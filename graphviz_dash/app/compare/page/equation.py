@@ -1,6 +1,4 @@
-"""Show the step time difference of a run: waterfall, savings by module or operator, and matched
-kernels.
-"""
+"""Show the step time difference of a run."""
 
 from __future__ import annotations
 
@@ -32,7 +30,6 @@ from graphviz_dash.ui.page.navigation import link_markup
 from graphviz_dash.units import format_count
 
 _MAX_PAIRS: Final = 10_000
-"""Maximum number of rows in the table of pairs."""
 
 
 def format_answer(
@@ -40,8 +37,7 @@ def format_answer(
 ) -> str:
     """Format the answer as a line with labelled rows; values link to their evidence.
 
-    Metric values link to their row in the metrics table, pages with the parameters ``query``.
-    Empty without an answer.
+    Links to pages have the parameters ``query``. Empty without an answer.
     """
     if answer is None:
         return ""
@@ -168,7 +164,7 @@ def _show_compile_parts(parts: CompileSavings) -> None:
 def _add_causes(
     data: dict[str, list[Any]], config: dict[str, Any], saved: Sequence[CauseTimes]
 ) -> None:
-    """Add a column in µs for each cause with values; savings are negative."""
+    """Add a column in µs per cause; savings are negative."""
     for column_index, cause in enumerate(Cause):
         values = [part.list_items()[column_index][1] for part in saved]
         if not any(values):

@@ -32,8 +32,8 @@ def show_metrics_section(result: Comparison, run: RunComparison | None) -> None:
 
 
 def format_metrics(result: Comparison, run: RunComparison | None) -> str:
-    """Format a row per available metric and a column per run, the baseline and ``run`` first; the
-    main metrics first, all others behind a fold. Empty without metrics."""
+    """Format a row per available metric, folded below the main ones, and a column per run, the
+    baseline and ``run`` first. Empty without metrics."""
     runs = _arrange_runs(result, run)
     available = {
         section: [metric for metric in metrics if _is_available(result, metric)]
@@ -79,7 +79,7 @@ def _format_figures(head: list[str], groups: list[tuple[str, list[list[str]]]]) 
 
 
 def _arrange_runs(result: Comparison, run: RunComparison | None) -> list[RunComparison]:
-    """Return the runs with the baseline of ``run`` first and ``run`` second."""
+    """Return the runs, the baseline of ``run`` first and ``run`` second."""
     if run is None:
         return list(result.runs)
     return sorted(

@@ -62,7 +62,7 @@ def show_low_confidence(result: Comparison) -> None:
 
 
 def _list_notes(notes: Sequence[tuple[str, Note]]) -> list[str]:
-    """List notes of one cause: complete if there is one, otherwise with the advice once."""
+    """List notes of one cause, with the advice once."""
     if len(notes) == 1:
         return [f"{notes[0][0]}: {notes[0][1].sentence}"]
     texts = "; ".join(f"{name}: {note.text}" for name, note in notes)

@@ -120,7 +120,7 @@ def render() -> None:
 
 
 def _select_run(result: Comparison) -> RunComparison | None:
-    """Return the selected comparable run; None if nothing is comparable."""
+    """Return the selected run; None if nothing is comparable."""
     best = result.best
     if best is None:
         return None
@@ -138,13 +138,13 @@ def _select_run(result: Comparison) -> RunComparison | None:
 
 
 _KIND: Final = "muted hardware-limit"
-"""CSS classes of the sentence, which has the height of two lines."""
+"""CSS classes, for the height of two lines."""
 _MAX_NODES: Final = 5_000
 """Number of nodes above which only the Graph page reads the graph."""
 
 
 def reserve_hardware_limit(run: RunComparison) -> DeltaGenerator:
-    """Reserve the place of the sentence, so that the page below does not move when it comes."""
+    """Reserve the place of the sentence, so that the page below does not move."""
     slot = st.empty()
     if _find_only_graph(run) and not isinstance(choose_ceilings(run.run), Missing):
         slot.html(format_element("p", "", _KIND))
@@ -152,7 +152,7 @@ def reserve_hardware_limit(run: RunComparison) -> DeltaGenerator:
 
 
 def _find_only_graph(run: RunComparison) -> str | None:
-    """Return the graph of a run with a single graph that is small enough; None otherwise."""
+    """Return the only graph of a run if small enough; None otherwise."""
     graphs = [graph for graph in run.run.graphs if graph.parent is None]
     if len(graphs) != 1 or sum(len(graph.nodes) for graph in run.run.graphs) > _MAX_NODES:
         return None
@@ -188,8 +188,7 @@ def show_missing_shares(result: Comparison) -> None:
 
 
 def show_not_captured(run: RunComparison) -> None:
-    """Show work of the traced steps that no graph launched, by reason, folded; nothing if graphs
-    launched all of it."""
+    """Show work that no graph launched, by reason, folded; nothing if there is none."""
     if isinstance(run.coverage, Missing) or not run.coverage.eager:
         return
     by_reason: dict[str, list[list[str]]] = {}
@@ -225,7 +224,7 @@ def show_not_captured(run: RunComparison) -> None:
 
 
 def show_kernels_panel(kernel_rows: KernelTable, run: RunComparison | None) -> None:
-    """Show the kernels of the baseline and ``run``, or of all runs without a comparison."""
+    """Show the kernels of the baseline and ``run``, or of all runs."""
     if not kernel_rows.rows:
         reasons = [f"{name}: {reason}" for name, reason in kernel_rows.missing_reasons.items()]
         show_empty_state("No kernels to show", *(reasons or ["No kernel ran in the traced steps."]))
@@ -276,7 +275,6 @@ def show_kernels_panel(kernel_rows: KernelTable, run: RunComparison | None) -> N
 
 
 def _list_columns(kernel_rows: KernelTable, run: RunComparison | None) -> list[int]:
-    """Return the columns to show: baseline and run, or all without a comparison."""
     names = {run.baseline, run.name} if run else set(kernel_rows.runs)
     return [
         column

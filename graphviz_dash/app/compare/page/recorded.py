@@ -16,7 +16,7 @@ from graphviz_dash.ui.page.markup import escape_html, format_element, format_tab
 from graphviz_dash.units import format_count, format_ns, pluralize
 
 MAX_LISTED: Final = 40
-"""Maximum number of listed captures per run; a program may have hundreds."""
+"""Maximum listed captures per run; a program may have hundreds."""
 _MAX_UNFOLDED: Final = 12
 """Maximum number of captures shown unfolded."""
 

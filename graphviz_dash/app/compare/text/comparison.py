@@ -1,4 +1,4 @@
-"""Comparison on the terminal: outcome, figures, ranks, equation, break-even and kernels."""
+"""Comparison on the terminal."""
 
 from __future__ import annotations
 
@@ -104,7 +104,6 @@ _SUMMARY_COLUMNS: Final = {
     "peak_reserved_change": "peak mem.",
     "device_memory_change": "steady mem.",
 }
-"""Heading by metric of the summary."""
 _MAX_SUMMARY_RUNS: Final = 12
 
 
@@ -123,7 +122,7 @@ def print_comparison(
     ranks: tuple[ModeRanks, ...],
     limits: tuple[int, int],
 ) -> None:
-    """Print a comparison. ``most``: maximum number of kernels, and of modules and operators."""
+    """Print a comparison. ``limits``: maximum number of kernels, and of modules and operators."""
     count, parts = limits
     _print_answer(result)
     print_figures([(run.name, run.metrics) for run in result.runs])
@@ -142,8 +141,7 @@ def print_comparison(
 
 
 def print_break_even(run: RunComparison | None) -> None:
-    """Print the savings of a run after increasing numbers of replays; nothing without a
-    break-even."""
+    """Print the savings after increasing numbers of replays; nothing without a break-even."""
     if run is None or isinstance(run.break_even, Missing):
         return
     print_heading(format_break_even_title(run))
@@ -220,8 +218,7 @@ _LABEL_LENGTH: Final = 48
 
 
 def print_waterfalls(runs: Sequence[RunComparison], best: RunComparison | None, count: int) -> None:
-    """Print the equation of every run that has one, then ``count`` modules and operators of
-    ``best``."""
+    """Print all equations, then ``count`` modules and operators of ``best``."""
     for basis in Basis:
         equations = [
             (run, run.waterfall)

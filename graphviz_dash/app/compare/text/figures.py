@@ -25,8 +25,8 @@ Column: TypeAlias = tuple[str, Sequence[MetricValue]]
 
 
 def print_figures(columns: Sequence[Column], *, brief: bool = False) -> None:
-    """Print one table, by section of the registry, of the metrics that at least one run has;
-    ``brief`` prints the main ones only, if there are any."""
+    """Print one table of the metrics that any run has; ``brief`` prints only the main ones, if
+    any."""
     available = {
         figure.metric.id for _, figures in columns for figure in figures if figure.value is not None
     }
@@ -80,7 +80,7 @@ def print_failures(runs: Sequence[Run]) -> None:
 
 
 def print_tracebacks(run: Run) -> None:
-    """Print the full tracebacks of one run; refusals of a collector are already complete."""
+    """Print the full tracebacks of one run, except refusals, which are already complete."""
     for failure in run.manifest.failures:
         if is_refusal(failure):
             continue
@@ -102,8 +102,7 @@ def print_caveats(runs: Sequence[RunComparison]) -> None:
 
 
 def print_remedies(runs: Sequence[Run], *, with_baseline: bool) -> None:
-    """Print how to collect missing data of ``runs``, with commands. ``whole`` means all runs of an
-    experiment."""
+    """Print how to collect missing data of ``runs``, with commands."""
     lines = list_remedies(runs, with_baseline=with_baseline)
     if lines:
         print_heading("Collect missing data")

@@ -40,7 +40,7 @@ from graphviz_dash.narrative.headline import describe_run
 from graphviz_dash.units import format_bytes, format_count, format_ns, pluralize
 
 _MAX_GRAPHS: Final = 16
-"""Maximum number of graphs with listed nodes: a server has hundreds."""
+"""Graphs with listed nodes: a server has hundreds."""
 
 
 def print_run_summary(
@@ -73,11 +73,9 @@ def print_run(
     parallel: Mapping[str, ParallelPrediction | Missing],
     count: int,
 ) -> None:
-    """Print a run.
-
-    ``figures`` need no baseline. ``measured`` and ``parallel`` map graph ids to concurrency and
-    multi-stream predictions. The ``count`` longest nodes are listed for each of the first graphs.
-    """
+    """Print a run, with ``figures`` that need no baseline. ``measured`` and ``parallel`` map graph
+    ids to concurrency and multi-stream predictions. The ``count`` longest nodes are listed for each
+    of the first graphs."""
     click.echo(describe_run(result))
     print_facts(result.run)
     print_recorded_captures(result.run)
@@ -127,7 +125,7 @@ def format_agreement(run: Run) -> list[str]:
 
 
 _MAX_CAPTURES: Final = 20
-"""Maximum number of listed captures: a server has hundreds."""
+"""A server has hundreds."""
 
 
 def print_facts(run: Run) -> None:
@@ -167,7 +165,7 @@ def print_facts(run: Run) -> None:
 
 
 def _format_machine(machine: Environment) -> dict[str, str]:
-    """Format machine and software of a run; unknown facts are omitted or marked."""
+    """Format machine and software; unknown facts are omitted or marked."""
     gpu = machine.gpu
     device = machine.gpu_name
     if gpu is not None:
@@ -189,7 +187,7 @@ def _format_machine(machine: Environment) -> dict[str, str]:
 
 
 def _format_sources(manifest: Manifest) -> dict[str, str]:
-    """Format the files that the run was imported from; empty if it was collected."""
+    """Format the imported files; empty if the run was collected."""
     if not manifest.sources:
         return {}
     files = [
@@ -213,7 +211,6 @@ def _format_ranks(manifest: Manifest) -> dict[str, str]:
 
 
 def _list_eager_sentences(run: Run) -> tuple[str, ...]:
-    """List sentences on the steps of an engine without a graph."""
     report = build_loop_report(run)
     if isinstance(report, Missing) or report.engine is None:
         return ()
@@ -221,7 +218,7 @@ def _list_eager_sentences(run: Run) -> tuple[str, ...]:
 
 
 def print_recorded_captures(run: Run) -> None:
-    """Print the recorded captures; nothing for a run that was not recorded."""
+    """Print the captures; nothing for a run that was not recorded."""
     recording = run.recording
     if recording is None:
         return

@@ -35,7 +35,6 @@ from graphviz_dash.features.efficiency.analysis.rules.search import (
 from graphviz_dash.model.ceilings import Pipe
 
 MIN_SAVING_NS: Final = 1_000.0
-"""Smallest predicted saving of a recommendation, in ns."""
 
 _RULES: Final[tuple[Callable[[Search, set[int]], Iterator[AdviceGroup]], ...]] = (
     find_unfused_optimizer,
@@ -56,32 +55,28 @@ _SUMMARY_REMEDIES: Final = (
     Remedy.LAUNCH,
     Remedy.WAVES,
 )
-"""Kinds that are reported once, with all their operators."""
+"""Reported once, with all their operators."""
 
 
 class Advice(Struct, frozen=True):
     """A recommendation for similar groups of calls, such as those of each layer."""
 
     remedy: Remedy
-    """Kind."""
     operators: tuple[str, ...]
     """Operators of one group in order; of all groups if the kind is reported once."""
     groups: tuple[tuple[int, ...], ...]
-    """Indices of the calls of each group."""
+    """Indices of calls."""
     time_ns: float
-    """Time of all groups per replay with the gaps between their kernels, in ns."""
+    """Time of all groups per replay, with the gaps between their kernels."""
     saving_ns: float
-    """Predicted saving per replay, in ns."""
+    """Predicted saving per replay."""
     low_ns: float
-    """Lower end of the predicted saving, in ns."""
     high_ns: float
-    """Upper end of the predicted saving, in ns."""
     kernels: int
-    """Number of kernels of all groups."""
     source: str | None
-    """Most frequent source line. None if unknown."""
+    """Most frequent line; None if unknown."""
     module: str | None
-    """Most frequent module. None if unknown."""
+    """Most frequent module; None if unknown."""
     pipe: Pipe | None = None
     """Faster data type. None for other kinds."""
 

@@ -30,15 +30,13 @@ class CeilingsChoice(Struct, frozen=True):
     """Limits and their origin."""
 
     ceilings: Ceilings
-    """The limits."""
     origin: CeilingsOrigin
-    """Their origin."""
 
 
 def choose_ceilings(
     run: Run, ceilings_override: Ceilings | None = None
 ) -> CeilingsChoice | Missing:
-    """Choose ``given`` limits, those of the run, or shipped ones of the same GPU model."""
+    """Choose the given limits, those of the run, or shipped ones of the same GPU model."""
     if ceilings_override is not None:
         return CeilingsChoice(ceilings_override, CeilingsOrigin.FILE)
     if run.ceilings is not None:
@@ -56,7 +54,7 @@ def choose_ceilings(
 
 @cache
 def load_shipped_ceilings() -> tuple[Ceilings, ...]:
-    """Load the limits that come with the package, one per GPU model."""
+    """Load the shipped limits, one per GPU model."""
     files = sorted(
         (entry for entry in resources.files(_PACKAGE).iterdir() if entry.name.endswith(".json")),
         key=lambda entry: entry.name,

@@ -25,7 +25,7 @@ EXCESS_METRIC: Final = Metric(
 
 
 def compute_excess_series(run: Run) -> tuple[int, ...] | Missing:
-    """Compute the time above the limit in each replay of the run's graph, in ns.
+    """Compute the time above the limit in each replay, in ns.
 
     Missing for runs without limits of their GPU, or with several graphs.
     """

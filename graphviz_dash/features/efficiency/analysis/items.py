@@ -33,31 +33,30 @@ class WorkItem(Struct, frozen=True):
     index: int
     """Place in the graph, or position in the step."""
     name: str
-    """Demangled name of the kernel, or description of the copy or memset."""
+    """Demangled name, or description of the copy or memset."""
     kind: NodeKind
     """Kernel, Memcpy or Memset."""
     category: Category
-    """Category of the name."""
     duration_ns: float | None
-    """Median duration in ns. None if not timed."""
+    """Median; None if not timed."""
     runs: float
-    """Mean number of runs per replay: less than 1 in a body that does not always run."""
+    """Mean runs per replay: less than 1 in a body that does not always run."""
     origin: NodeOrigin | None
-    """Operator, module and source line. None if unknown."""
+    """Operator, module and source line; None if unknown."""
     operands: tuple[Operand, ...] | None
-    """Memory that the arguments give access to. None if unknown."""
+    """Memory that the arguments give access to; None if unknown."""
     params: Params | None
-    """Parameters of a graph's node. None for the work of an eager step."""
+    """None for the work of an eager step."""
     blocks: int | None
-    """Number of blocks. None if unknown."""
+    """None if unknown."""
     threads: int | None
-    """Threads of a block. None if unknown."""
+    """Threads per block; None if unknown."""
     copied_bytes: int | None = None
-    """Size of a copy or memset, in bytes. None for kernels."""
+    """Size of a copy or memset; None for kernels."""
 
 
 def list_graph_items(graph: ExpandedGraph) -> tuple[WorkItem, ...]:
-    """List the kernels, copies and memsets of a graph with their median durations."""
+    """List kernels, copies and memsets of a graph with median durations."""
     replays = graph.table.replays
     items = []
     for position, row in enumerate(graph.table.rows):
@@ -94,7 +93,7 @@ _KINDS: Final = {
 
 
 def list_step_items(trace: Trace, step: EagerStep) -> tuple[WorkItem, ...]:
-    """List the kernels, copies and memsets of a typical step with their median durations."""
+    """List kernels, copies and memsets of a typical step with median durations."""
     origins = find_item_origins(trace, step)
     return tuple(
         WorkItem(

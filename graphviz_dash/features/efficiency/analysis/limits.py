@@ -18,7 +18,7 @@ from graphviz_dash.model.ceilings import Pipe
 from graphviz_dash.model.graph import Operand
 
 NEAR_LIMIT: Final = 1.2
-"""Largest ratio of time and limit that counts as near the limit."""
+"""Ratio of time and limit that counts as near the limit."""
 
 _MODEL_ERROR: Final = 1.1
 """A kernel this much faster than device memory allows has its data in L2."""
@@ -50,50 +50,49 @@ class UnitLimit(Struct, frozen=True):
     """Time and limit of one operator call."""
 
     unit: WorkUnit
-    """Kernels of the call and their work."""
     category: Category
     """Category of the longest kernel."""
     name: str
     """Name of the longest kernel."""
     time_ns: float
-    """Time per replay: sum over its kernels of the median duration, in ns."""
+    """Sum over the kernels of the median duration per replay."""
     limit_ns: float | None
-    """Shortest possible time, in ns. None if unknown."""
+    """Shortest possible time; None if unknown."""
     term: LimitTerm | None
-    """Term that determines the limit. None if unknown."""
+    """Determines the limit; None if unknown."""
     pipe: Pipe | None = None
-    """Arithmetic unit of a matrix product. None for other work."""
+    """Arithmetic unit of a matrix product; None for other work."""
     memory_ns: float = 0.0
-    """Time to move the bytes, in ns."""
+    """Time to move the bytes."""
     arithmetic_ns: float = 0.0
-    """Time of the operations at the measured rate, in ns."""
+    """Time of the operations at the measured rate."""
     cached_share: float | None = None
-    """Estimated share of the bytes that are in L2 before. None if unknown."""
+    """Estimated share of the bytes that are in L2 before; None if unknown."""
     runs: float = 1.0
-    """Mean number of runs per replay."""
+    """Mean runs per replay."""
 
     @property
     def share(self) -> float | None:
-        """Share of the limit, at most 1. None if unknown."""
+        """Share of the limit, at most 1; None if unknown."""
         if self.limit_ns is None:
             return None
         return min(1.0, self.limit_ns / self.time_ns) if self.time_ns else 1.0
 
     @property
     def above_ns(self) -> float:
-        """Time above the limit, in ns. 0 if the limit is unknown."""
+        """Time above the limit; 0 if unknown."""
         return max(0.0, self.time_ns - self.limit_ns) if self.limit_ns is not None else 0.0
 
     @property
     def is_near_limit(self) -> bool:
-        """True if the time is at most ``NEAR_LIMIT`` times the limit."""
+        """True up to ``NEAR_LIMIT`` times the limit."""
         return self.limit_ns is not None and self.time_ns <= NEAR_LIMIT * self.limit_ns
 
 
 def compute_limits(
     items: Sequence[WorkItem], units: Sequence[WorkUnit], rates: Rates | None
 ) -> tuple[UnitLimit, ...]:
-    """Compute time and limit of the timed units. Without rates, limits are unknown."""
+    """Compute time and limit of timed units; without rates, limits are unknown."""
     shares = (
         [None] * len(items)
         if rates is None
@@ -152,8 +151,8 @@ def _compute_memory(
 ) -> tuple[float, LimitTerm]:
     """Compute the time to move the bytes.
 
-    Bytes that are in L2 are limited by its bandwidth. A kernel that is faster than device memory
-    allows, or whose operands are unknown, is compared with L2 if device memory cannot be its limit.
+    Bytes in L2 are limited by its bandwidth. A kernel that is faster than device memory allows, or
+    whose operands are unknown, is compared with L2 if device memory cannot be its limit.
     """
     cached_ns = rates.compute_memory_ns(work.read_bytes, work.written_bytes, l2_hit=True)
     cold = 1.0 if cached_share is None else 1.0 - cached_share
@@ -168,10 +167,10 @@ def _compute_memory(
 def find_pipe(
     work: Work, names: Sequence[str], time_ns: float, rates: Rates | None = None
 ) -> Pipe | None:
-    """Find the arithmetic unit of a matrix product. None for other work or an unknown data type.
+    """Find the arithmetic unit of a matrix product; None for other work or an unknown data type.
 
-    Kernels for float inputs round them to TF32 or not; their names tell. A kernel without such a
-    name uses TF32 if it is faster than FP32 allows.
+    Kernels for float inputs round them to TF32 or not; their names tell. Without such a name, a
+    kernel uses TF32 if it is faster than FP32 allows.
     """
     if not work.flops or work.dtype is None:
         return None
@@ -187,16 +186,16 @@ def find_pipe(
 
 
 L2_SHARE: Final = 0.5
-"""Share of L2 that reused data can occupy: half of the cache belongs to the far partition."""
+"""Share of L2 for reused data: half of the cache belongs to the far partition."""
 
 _REPLAYS: Final = 2
-"""Replays that are followed; the last one shows the steady state."""
+"""Replays that are followed; the last shows the steady state."""
 
 
 def estimate_cached_shares(
     operands: Sequence[tuple[Operand, ...] | None], l2_bytes: int
 ) -> list[float | None]:
-    """Estimate for each kernel which share of its operands' bytes is in L2, in order of execution.
+    """Estimate the share of each kernel's operand bytes in L2, in order of execution.
 
     Memory is in L2 if less than a share of its size was used since. None without operands.
     """

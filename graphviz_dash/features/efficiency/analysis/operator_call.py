@@ -33,7 +33,7 @@ ELEMENT_BYTES: Final = {
     "unsigned char": 1,
     "bool": 1,
 }
-"""Bytes per element, by the profiler's name of the data type."""
+"""By the profiler's name of the data type."""
 
 SCALAR_TYPES: Final = {
     0: "unsigned char",
@@ -47,23 +47,22 @@ SCALAR_TYPES: Final = {
     11: "bool",
     15: "c10::BFloat16",
 }
-"""Data types by their number in torch (c10::ScalarType)."""
+"""By number in torch (c10::ScalarType)."""
 
 _LISTS: Final = ("TensorList", "OptionalTensorList")
 _MAX_DIMENSIONS: Final = 64
 _MAX_ELEMENTS: Final = 1 << 50
-"""Limit of a tensor's elements, beyond any memory. Larger ones come from damaged traces."""
+"""Beyond any memory: larger tensors come from damaged traces."""
 
 
 class Tensor(Struct, frozen=True):
     """A tensor argument."""
 
     shape: tuple[int, ...]
-    """Shape."""
     dtype: str | None
-    """Data type, as the profiler names it. None inside a list of tensors."""
+    """As the profiler names it; None inside a list of tensors."""
     strides: tuple[int, ...] | None = None
-    """Strides in elements. None if not recorded."""
+    """In elements; None if not recorded."""
 
     @property
     def elements(self) -> int:
@@ -83,7 +82,7 @@ class Tensor(Struct, frozen=True):
 
     @property
     def element_bytes(self) -> int | None:
-        """Bytes per element. None if the data type is unknown."""
+        """Bytes per element; None if the data type is unknown."""
         return ELEMENT_BYTES.get(self.dtype or "")
 
 
@@ -91,11 +90,10 @@ class TensorList(Struct, frozen=True):
     """A list of tensors as one argument."""
 
     tensors: tuple[Tensor, ...]
-    """The tensors."""
 
 
 Argument: TypeAlias = Tensor | TensorList | int | float | bool | str | tuple[Any, ...] | None
-"""A tensor, a list of tensors, a value, or None if absent or unknown."""
+"""None if absent or unknown."""
 
 
 class OperatorCall(Struct, frozen=True):
@@ -104,32 +102,32 @@ class OperatorCall(Struct, frozen=True):
     name: str
     """Name without ``aten::``."""
     arguments: tuple[Argument, ...]
-    """Arguments in the order of the operator's schema."""
+    """In the order of the operator's schema."""
 
     def get_tensor(self, index: int) -> Tensor | None:
-        """Return the tensor at ``index``; None if there is none."""
+        """Return a tensor; None if there is none."""
         argument = self.arguments[index] if index < len(self.arguments) else None
         return argument if isinstance(argument, Tensor) else None
 
     def get_list(self, index: int) -> tuple[Tensor, ...]:
-        """Return the list of tensors at ``index``; empty if there is none."""
+        """Return a list of tensors; empty if there is none."""
         argument = self.arguments[index] if index < len(self.arguments) else None
         return argument.tensors if isinstance(argument, TensorList) else ()
 
     def get_integers(self, index: int) -> tuple[int, ...] | None:
-        """Return the list of integers at ``index``; None if unknown."""
+        """Return a list of integers; None if unknown."""
         argument = self.arguments[index] if index < len(self.arguments) else None
         if isinstance(argument, tuple) and all(type(entry) is int for entry in argument):
             return argument
         return None
 
     def get_integer(self, index: int) -> int | None:
-        """Return the integer at ``index``; None if unknown."""
+        """Return an integer; None if unknown."""
         argument = self.arguments[index] if index < len(self.arguments) else None
         return argument if type(argument) is int else None
 
     def get_flag(self, index: int) -> bool | None:
-        """Return the boolean at ``index``; None if unknown."""
+        """Return a boolean; None if unknown."""
         argument = self.arguments[index] if index < len(self.arguments) else None
         return argument if isinstance(argument, bool) else None
 
@@ -150,7 +148,7 @@ class OperatorCall(Struct, frozen=True):
 def parse_call(
     name: str, dims: str | None, types: str | None, strides: str | None, values: str | None
 ) -> OperatorCall | None:
-    """Parse the recorded inputs of an operator; None if they are missing or malformed."""
+    """Parse the recorded inputs; None if missing or malformed."""
     shapes, kinds = _decode(dims), _decode(types)
     if shapes is None or kinds is None or len(shapes) != len(kinds):
         return None

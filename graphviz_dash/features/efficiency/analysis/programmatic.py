@@ -20,7 +20,7 @@ from graphviz_dash.model.graph import (
 from graphviz_dash.planning.operations import MEASURED_COSTS
 
 GAP_NS: Final = MEASURED_COSTS.same_stream_gap_ns
-"""Gap between two kernels of a replay without a profiler, in ns."""
+"""Between two kernels of a replay without a profiler."""
 
 
 _UNREAD: Final = (None, None)
@@ -30,11 +30,11 @@ class KernelChain(Struct, frozen=True):
     """Kernels that run one after the other, without programmatic edges."""
 
     nodes: tuple[int, ...]
-    """Indices of the nodes, in order."""
+    """In order."""
 
     @property
     def hideable_ns(self) -> float:
-        """Gaps that programmatic launch could hide at most, in ns."""
+        """Gaps that programmatic launch could hide at most."""
         return (len(self.nodes) - 1) * GAP_NS
 
 
@@ -42,30 +42,29 @@ class ProgrammaticEdges(Struct, frozen=True):
     """Overlap that programmatic edges of a graph allow and achieve."""
 
     edges: int
-    """Number of programmatic edges."""
     overlaps: int
-    """Number of these edges whose second kernel starts before the first one ends."""
+    """Edges whose second kernel starts before the first one ends."""
     gap_ns: float | None
-    """Median time from the end of the first kernel to the start of the second one, in ns. Negative
-    for an overlap. None without measured edges."""
+    """Median time from the end of the first kernel to the start of the second; negative for an
+    overlap. None without measured edges."""
     full_edges: int
-    """Number of other edges between kernels."""
+    """Other edges between kernels."""
     hideable_ns: float
-    """Gaps of these edges, which programmatic launch could hide at most, in ns."""
+    """Their gaps, which programmatic launch could hide at most."""
     chains: tuple[KernelChain, ...] = ()
     """Chains of these edges, longest first."""
     without_wait: tuple[GraphEdge, ...] = ()
-    """Programmatic edges whose second kernel does not wait for the first one."""
+    """The second kernel does not wait for the first one."""
     without_trigger: tuple[GraphEdge, ...] = ()
-    """Programmatic edges whose first kernel never releases the second one before its end."""
+    """The first kernel never releases the second one before its end."""
     unread: int = 0
-    """Number of programmatic edges with a kernel whose code was not read."""
+    """Edges with a kernel whose code was not read."""
 
 
 def measure_programmatic_edges(
     graph: CapturedGraph, timed_graph: MeasuredGraph
 ) -> ProgrammaticEdges | None:
-    """Compare programmatic edges with replays. None for a graph without edges between kernels."""
+    """Compare programmatic edges with replays; None without edges between kernels."""
     kernels = {node.index for node in graph.nodes if node.kind is NodeKind.KERNEL}
     inner = [edge for edge in graph.edges if {edge.source, edge.target} <= kernels]
     if not inner:
@@ -104,7 +103,7 @@ def measure_programmatic_edges(
 
 
 def _list_chains(edges: Sequence[GraphEdge]) -> tuple[KernelChain, ...]:
-    """List the paths whose kernels wait for one kernel and are awaited by one, longest first."""
+    """List paths whose kernels wait for one kernel and are awaited by one, longest first."""
     after: defaultdict[int, list[int]] = defaultdict(list)
     before: defaultdict[int, list[int]] = defaultdict(list)
     for edge in edges:

@@ -18,7 +18,7 @@ class Rates:
     def __init__(self, ceilings: Ceilings) -> None:
         self.ceilings = ceilings
         self.launch_ns = float(np.median(ceilings.empty_kernel_ns))
-        """Duration of an empty kernel, in ns."""
+        """Duration of an empty kernel."""
         self.l2_bytes = ceilings.l2_bytes
         self._curves = {
             (traffic, l2_hit): _build_curve(
@@ -36,9 +36,7 @@ class Rates:
         self._vector = _find_best_rates(ceilings, is_matrix=False)
 
     def compute_memory_ns(self, read: float, writes: float, *, l2_hit: bool) -> float:
-        """Compute the time to read and write bytes in device memory, or in L2, in ns.
-
-        L2 is never slower than device memory.
+        """Compute the time to read and write bytes in device memory or L2, which is never slower.
 
         Equal numbers of bytes read and written take as long as a copy; the remaining bytes take as
         long as a kernel that only reads or only writes.
@@ -65,7 +63,7 @@ class Rates:
         return (self._matrix if is_matrix else self._vector).get(pipe)
 
     def compute_bandwidth(self, traffic: Traffic, *, l2_hit: bool) -> float:
-        """Compute the highest measured bandwidth, in bytes per second."""
+        """Return the highest measured bandwidth, in bytes per second."""
         return max(
             (
                 point.bytes / min(point.duration_ns) * _NS_PER_S
@@ -81,7 +79,7 @@ _Curve = tuple[list[float], list[float]]
 
 
 def _build_curve(points: Iterable[tuple[int, int]], launch_ns: float) -> _Curve:
-    """Build an ascending curve that starts at the duration of an empty kernel."""
+    """Start at the duration of an empty kernel."""
     sizes, durations = [0.0], [launch_ns]
     for size, duration in sorted(points):
         sizes.append(float(size))

@@ -63,30 +63,29 @@ class EfficiencyGroup(Struct, frozen=True):
     name: str
     """Operator, module or source line."""
     calls: int
-    """Number of calls."""
     kernels: int
-    """Number of kernels, copies and memsets."""
+    """Kernels, copies and memsets."""
     time_ns: float
-    """Time per replay, in ns."""
+    """Per replay."""
     above_ns: float
-    """Time above the limit, in ns."""
+    """Time above the limit."""
     unknown_ns: float
-    """Part of the time whose limit is unknown, in ns."""
+    """Time without a known limit."""
     moved_bytes: float | None
-    """Bytes that the calls must move per replay. None if unknown for a call."""
+    """Per replay; None if unknown for a call."""
     flops: float | None
-    """Floating-point operations of the calls per replay. None if unknown for a call."""
+    """Floating-point operations per replay; None if unknown for a call."""
 
     @property
     def bandwidth(self) -> float | None:
-        """Achieved bytes per second. None if unknown."""
+        """Achieved bytes per second; None if unknown."""
         if self.moved_bytes is None or not self.time_ns:
             return None
         return self.moved_bytes / self.time_ns * 1e9
 
     @property
     def flop_rate(self) -> float | None:
-        """Achieved operations per second. None if unknown or without operations."""
+        """Achieved operations per second; None if unknown or without operations."""
         if not self.flops or not self.time_ns:
             return None
         return self.flops / self.time_ns * 1e9
@@ -96,46 +95,45 @@ class EfficiencyReport(Struct, frozen=True):
     """Times and limits of the operator calls of one graph or step."""
 
     graph: str | None
-    """Id of the graph. None for an eager step."""
+    """Id; None for an eager step."""
     items: tuple[WorkItem, ...]
     """Kernels, copies and memsets."""
     limits: tuple[UnitLimit, ...]
     """Operator calls in order."""
     choice: CeilingsChoice | Missing
-    """Limits of the GPU."""
     advice: tuple[Advice, ...]
-    """Recommendations, largest saving first."""
+    """Largest saving first."""
     programmatic: ProgrammaticEdges | None = None
-    """Programmatic edges of a graph. None for an eager step, or if not measured."""
+    """None for an eager step, or if not measured."""
 
     @property
     def time_ns(self) -> float:
-        """Time of all kernels, copies and memsets per replay, in ns."""
+        """Time of all kernels, copies and memsets per replay."""
         return sum(limit.time_ns for limit in self.limits)
 
     @property
     def known_ns(self) -> float:
-        """Time of calls with a known limit, in ns."""
+        """Time of calls with a known limit."""
         return sum(limit.time_ns for limit in self.limits if limit.limit_ns is not None)
 
     @property
     def saving_ns(self) -> float:
-        """Sum of the predicted savings, in ns."""
+        """Sum of the predicted savings."""
         return sum(entry.saving_ns for entry in self.advice)
 
     @property
     def near_ns(self) -> float:
-        """Time of calls near their limit, in ns."""
+        """Time of calls near their limit."""
         return sum(limit.time_ns for limit in self.limits if limit.is_near_limit)
 
     @property
     def above_ns(self) -> float:
-        """Time above the limits, in ns."""
+        """Time above the limits."""
         return sum(limit.above_ns for limit in self.limits)
 
     @property
     def places(self) -> dict[int, UnitLimit]:
-        """The call of each item, by place in the graph."""
+        """Call of each item, by place in the graph."""
         return {
             self.items[position].index: limit
             for limit in self.limits
@@ -150,9 +148,9 @@ def measure_graph_efficiency(
     timed_graph: MeasuredGraph | Missing | None = None,
     pairs: WorkPairs | None = None,
 ) -> EfficiencyReport | Missing:
-    """Measure a graph; Missing if none of its nodes was timed.
+    """Measure a graph; Missing if no node was timed.
 
-    ``timed_graph`` has the gaps between its nodes, ``pairs`` compares its step with an eager one.
+    ``timed_graph`` has the gaps between nodes, ``pairs`` compares its step with an eager one.
     """
     report = measure_items(
         list_graph_items(graph),
@@ -187,7 +185,7 @@ def measure_run_efficiency(
 ) -> EfficiencyReport | Missing:
     """Analyze a graph of a run, by default the one with most GPU time, or else its eager step.
 
-    ``pairs`` compares the run's step with an eager one.
+    ``pairs`` compares the step with an eager one.
 
     Raises:
         KeyError: The run has no graph with that id.
@@ -216,7 +214,7 @@ def measure_items(
     find_eager: Callable[[Sequence[WorkItem], Sequence[UnitLimit]], tuple[AdviceGroup, ...]]
     | None = None,
 ) -> EfficiencyReport | Missing:
-    """Analyze kernels, copies and memsets in order of execution; Missing if none was timed.
+    """Analyze work in order of execution; Missing if none was timed.
 
     ``find_eager`` finds calls with faster eager kernels.
     """

@@ -46,7 +46,7 @@ _TRITON_PREFIX: Final = "triton_"
 _PARTIAL_READ: Final = re.compile(
     r"embedding|index|gather|scatter|slice|select|^(?!.*backward).*nll_loss_forward"
 )
-"""Fused operators that read only a part of an input."""
+"""Fused operators that read only part of an input."""
 
 
 class WorkMethod(StrEnum):
@@ -63,17 +63,17 @@ class WorkUnit(Struct, frozen=True):
     items: tuple[int, ...]
     """Positions of the items."""
     call: OperatorCall | None
-    """The operator call. None if unknown."""
+    """None if unknown."""
     work: Work | None
-    """Work of all items together. None if unknown."""
+    """Work of all items together; None if unknown."""
     method: WorkMethod | None
-    """Source of the work (WorkMethod). None if unknown."""
+    """Source of the work; None if unknown."""
     missing: str | None = None
     """Reason for unknown work."""
 
 
 def group_items(items: Sequence[WorkItem]) -> tuple[WorkUnit, ...]:
-    """Group items by operator call if a formula covers the call, in order of their first items."""
+    """Group items by operator call if a formula covers it, in order of first items."""
     by_call: dict[tuple[int, str], list[int]] = {}
     units: list[WorkUnit] = []
     for position, item in enumerate(items):
@@ -118,7 +118,7 @@ def _measure_call(
 def _measure_long_lists(
     call: OperatorCall, positions: Sequence[int], items: Sequence[WorkItem]
 ) -> Work | None:
-    """Measure an operator on long lists, whose shapes the profiler omits, by its arguments."""
+    """Measure long lists by arguments, because the profiler omits their shapes."""
     operands = [operand for position in positions for operand in items[position].operands or ()]
     traffic = count_list_passes(call)
     if not operands or traffic is None:
@@ -134,7 +134,7 @@ def _split_parts(
     items: Sequence[WorkItem],
     call: OperatorCall | None,
 ) -> list[WorkUnit]:
-    """Assign kernels to parts by name; all of them share the work unless each part has some."""
+    """Assign kernels to parts by name; all share the work unless each part has some."""
     groups: list[list[int]] = [[] for _ in parts]
     others: list[int] = []
     for position in positions:
@@ -169,7 +169,7 @@ def _find_part(patterns: tuple[str, ...], name: str) -> int | None:
 def compute_call_work(
     call: OperatorCall, names: tuple[str, ...]
 ) -> Work | tuple[WorkPart, ...] | None:
-    """Compute the work of a call from its inputs and the names of its kernels; None if unknown."""
+    """Compute the work of a call from inputs and kernel names; None if unknown."""
     if call.lists:
         return compute_list_work(call, find_element_bytes(names))
     if formula := _FORMULAS.get(call.name):
@@ -198,7 +198,7 @@ def _measure_compiled(call: OperatorCall) -> Work | None:
 
 
 def _measure_alone(position: int, item: WorkItem, call: OperatorCall | None = None) -> WorkUnit:
-    """Measure an item without a formula by its copied bytes or its arguments."""
+    """Use copied bytes or arguments."""
     if item.category is Category.COMMUNICATION:
         reason = "communication is limited by other ranks and links"
         return WorkUnit((position,), call, None, None, reason)

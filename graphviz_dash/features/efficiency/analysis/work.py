@@ -17,18 +17,16 @@ class Bound(StrEnum):
 
 
 class Work(Struct, frozen=True):
-    """Bytes and operations. Each input is read once and each output written once."""
+    """Bytes and operations; inputs are read once and outputs written once."""
 
     read_bytes: int
-    """Bytes read."""
     written_bytes: int
-    """Bytes written."""
     bound: Bound = Bound.EXACT
     """Relation of the bytes to the minimum."""
     flops: int = 0
-    """Floating-point operations of matrix products. 0 for other work."""
+    """Floating-point operations of matrix products."""
     dtype: str | None = None
-    """Data type of a matrix product's inputs, as the profiler names it. None for other work."""
+    """Type of a matrix product's inputs, as the profiler names it; None for other work."""
 
     @property
     def total_bytes(self) -> int:
@@ -37,7 +35,7 @@ class Work(Struct, frozen=True):
 
     @property
     def intensity(self) -> float | None:
-        """Operations per byte. None without bytes."""
+        """Operations per byte; None without bytes."""
         return self.flops / self.total_bytes if self.total_bytes else None
 
 
@@ -45,13 +43,12 @@ class WorkPart(Struct, frozen=True):
     """Work of some kernels of an operator with several kernels."""
 
     pattern: str
-    """Regular expression for the names of the kernels, ignoring case."""
+    """Regular expression for kernel names, ignoring case."""
     work: Work
-    """Their work."""
 
 
 def add_work(parts: Iterable[Work]) -> Work:
-    """Add the work of several kernels that share no data."""
+    """Add the work of kernels that share no data."""
     total = Work(0, 0)
     for work in parts:
         total = Work(

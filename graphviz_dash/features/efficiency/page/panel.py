@@ -55,7 +55,7 @@ def show_efficiency_panel(
 ) -> None:
     """Show a folded panel; ``get_report`` is called if it is open, ``find`` with a selected name.
 
-    ``identity`` distinguishes the widgets of graphs and steps. A step has no ``find``.
+    ``identity`` distinguishes widgets. A step has no ``find``.
     """
     panel = st.expander(title, icon=":material/speed:", key=f"limits-{identity}", on_change="rerun")
     if not panel.open:

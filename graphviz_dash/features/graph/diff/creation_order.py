@@ -28,11 +28,10 @@ class OrderEffect(Struct, frozen=True):
     slower: str
     """Name of the run with the longer step."""
     faster: str
-    """Name of the other run."""
     step_ns: tuple[float, float]
-    """Clean step times of the slower and the faster run, in ns."""
+    """Clean step times in ns, slower run first."""
     hidden_copy_shares: tuple[float, float] | None
-    """Share of copy time that overlaps kernels, per run, 0 to 1; None without a trace or copies."""
+    """Share of copy time that overlaps kernels, per run; None without a trace or copies."""
 
 
 def find_order_effects(experiment: Experiment) -> tuple[OrderEffect, ...]:
@@ -69,7 +68,7 @@ def _build_effect(first: Run, second: Run) -> OrderEffect | None:
 
 
 def compute_hidden_copy_share(run: Run) -> float | None:
-    """Compute the share of copy time that overlaps kernels, over all traced steps, 0 to 1.
+    """Compute the share of copy time that overlaps kernels over all traced steps, 0 to 1.
 
     None without a trace or without copies.
     """

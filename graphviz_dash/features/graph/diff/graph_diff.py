@@ -27,7 +27,7 @@ Graphs: TypeAlias = Mapping[str, CapturedGraph]
 EdgeData: TypeAlias = tuple[int, int, EdgeType]
 
 _MAX_VISITS: Final = 200_000
-"""Maximum number of node visits for finding the fewest moved nodes."""
+"""Node visits for finding the fewest moved nodes."""
 
 _IGNORED_PARAMETERS: Final = frozenset({"name", "dependency_wait", "early_trigger"})
 """Parameters that a kernel's demangled name implies."""
@@ -49,14 +49,10 @@ class NodeDiff(Struct, frozen=True):
     b: int | None
     """Index in the second graph; None if absent."""
     label: str
-    """Label of the node in its graph."""
     fields: tuple[FieldChange, ...] = ()
     """Parameters that differ."""
     is_moved: bool = False
-    """True if a node of both graphs depends on other nodes than before.
-
-    Dependencies are traced through added, removed and moved nodes.
-    """
+    """Depends on other nodes than before, traced through added, removed and moved nodes."""
 
     @property
     def change(self) -> Change:
@@ -96,9 +92,7 @@ class GraphDiff(Struct, frozen=True):
     """Comparison of two graphs."""
 
     a: CapturedGraph
-    """First graph."""
     b: CapturedGraph
-    """Second graph."""
     nodes: tuple[NodeDiff, ...]
     """Nodes of the second graph by index, then nodes of the first graph only."""
     edges: tuple[EdgeDiff, ...]
@@ -133,16 +127,16 @@ class GraphDiff(Struct, frozen=True):
         return {change: counts[change] for change in Change}
 
     def count_edges(self) -> dict[Change, int]:
-        """Count edges by change, without bodies; all changes are keys."""
+        """Count edges like nodes."""
         counts = Counter(edge.change for edge in self.edges)
         return {change: counts[change] for change in Change}
 
 
 def diff_graphs(a: Sequence[CapturedGraph], b: Sequence[CapturedGraph]) -> GraphDiff:
-    """Compares the first graph of ``a`` with the first of ``b``; the others are their bodies.
+    """Compare ``a[0]`` with ``b[0]``; the others are their bodies.
 
-    Matching: :mod:`.node_match`. Two equal graphs, or one whose independent
-    branches were created in another order, differ in nothing.
+    Matching: :mod:`.node_match`. Two equal graphs, or graphs that differ only in the creation order
+    of independent branches, differ in nothing.
     """
     return _compare_graphs(
         a[0], b[0], {graph.id: graph for graph in a}, {graph.id: graph for graph in b}
@@ -222,7 +216,7 @@ def _build_loose_key(node: GraphNode) -> Hashable:
 def _build_bodies_key(node: GraphNode, inside: Graphs) -> Hashable:
     """Build a key of a node's bodies, in creation order.
 
-    Bodies with equal keys but other differences are found when they are compared themselves.
+    Other differences are found when the bodies themselves are compared.
     """
     return tuple(
         (
@@ -317,7 +311,7 @@ def _group_edges(graph: CapturedGraph) -> dict[tuple[int, int], tuple[EdgeData, 
 def _find_moved(a: GraphTopology, b: GraphTopology, partner: list[int]) -> set[int]:
     """Find the matched nodes of ``a`` that depend on other matched nodes in ``b``.
 
-    Removes moved nodes greedily, or first those out of order if that is too expensive.
+    Greedy; starts with nodes out of order if that is too expensive.
     """
     changed = _find_changed_dependencies(a, b, partner, set())
     if len(changed) ** 2 * len(partner) <= _MAX_VISITS:
@@ -352,7 +346,6 @@ def _find_changed_dependencies(
 
 
 def _find_nearest(topology: GraphTopology, matched: set[int]) -> dict[int, frozenset[int]]:
-    """Find the nearest kept ancestors of each node, skipping nodes that are not kept."""
     nearest: dict[int, frozenset[int]] = {}
     for node in topology.order:
         nearest[node] = frozenset(

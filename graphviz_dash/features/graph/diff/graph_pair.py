@@ -20,7 +20,7 @@ from graphviz_dash.model.run import GraphUpdate, Run
 class GraphPair(Struct, frozen=True):
     """Comparison of two graphs.
 
-    ``recorded`` is the driver's update result, None if not recorded; only for graphs of one run.
+    ``recorded`` is the driver's update result; None if not recorded, or for graphs of two runs.
     """
 
     diff: GraphDiff
@@ -29,7 +29,7 @@ class GraphPair(Struct, frozen=True):
 
     @property
     def is_prediction_correct(self) -> bool | None:
-        """True if the driver's result and offending node match the prediction; None if unknown."""
+        """True if result and offending node match the prediction; None if unknown."""
         if self.recorded_update is None or self.prediction.is_accepted is None:
             return None
         violation, answer = self.prediction.violation, self.recorded_update.result
@@ -60,7 +60,7 @@ def compare_graphs(run_a: Run, graph_a: str, run_b: Run, graph_b: str) -> GraphP
 
 
 def collect_bodies(graphs: Sequence[CapturedGraph], graph_id: str) -> tuple[CapturedGraph, ...]:
-    """Return the graph with that id and its nested graphs, outermost first (KeyError: none)."""
+    """Return a graph and its nested graphs, outermost first (KeyError: none)."""
     by_id = {graph.id: graph for graph in graphs}
     nested = [by_id[graph_id]]
     for graph in nested:
@@ -69,5 +69,5 @@ def collect_bodies(graphs: Sequence[CapturedGraph], graph_id: str) -> tuple[Capt
 
 
 def check_device_launch(run: Run, graph_id: str) -> DeviceLaunch:
-    """Check whether a graph of ``run`` supports device launch (KeyError: no such graph)."""
+    """Check a graph of ``run`` for device launch (KeyError: no such graph)."""
     return check_device_launch_rules(collect_bodies(run.graphs, graph_id), run.manifest.environment)

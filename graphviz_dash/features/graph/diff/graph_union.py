@@ -23,7 +23,7 @@ FIRST_GRAPH: Final = "the other graph"
 class GraphUnion(Struct, frozen=True):
     """Union of two graphs, without bodies.
 
-    ``whole`` has the nodes of the second graph, then the removed nodes. ``nodes`` and ``edges``
+    ``whole`` has the nodes of the second graph, then the removed nodes; ``nodes`` and ``edges``
     hold the changes.
     """
 
@@ -33,7 +33,7 @@ class GraphUnion(Struct, frozen=True):
 
 
 def merge_graphs(diff: GraphDiff, first: NodeTable, second: NodeTable) -> GraphUnion:
-    """Merge the two graphs of ``diff``, given their node tables.
+    """Merge the two graphs of ``diff``.
 
     Removed dependencies that would form a cycle are dropped.
     """

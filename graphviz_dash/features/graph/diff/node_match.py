@@ -28,7 +28,7 @@ _RADII: Final = (12, 4, 1)
 """Neighbourhood radii, used if full ancestors and descendants do not help."""
 
 _MAX_DIFFERENCES: Final = 600
-"""Maximum number of unaligned items in a section."""
+"""Unaligned items in a section."""
 
 
 _MatchRule: TypeAlias = Callable[[int, int], bool]
@@ -53,7 +53,7 @@ class GraphSide(Struct, frozen=True):
 
 
 def match_nodes(side_a: GraphSide, side_b: GraphSide) -> list[int]:
-    """Find the node of ``b`` for each node of ``a``, or UNMATCHED; each node of ``b`` at most once.
+    """Find the node of ``b`` for each node of ``a``, or UNMATCHED; matches are one-to-one.
 
     Matched nodes are equal at least at the last level.
     """
@@ -65,8 +65,6 @@ def match_nodes(side_a: GraphSide, side_b: GraphSide) -> list[int]:
 
 
 class _MatchState:
-    """Current state of the matching."""
-
     def __init__(self, a: GraphSide, b: GraphSide) -> None:
         self._a, self._b = a.topology, b.topology
         self.partner = [UNMATCHED] * len(self._a.order)
@@ -101,8 +99,8 @@ class _MatchState:
     def _match_neighbours(self, left: Keys, right: Keys, down: bool, free: _MatchRule) -> None:
         """Match nodes in graph order.
 
-        Prefers a neighbour of a matched neighbour's partner; else ``free`` selects among all nodes
-        with the key.
+        Prefers a neighbour of a matched neighbour's partner; else ``free`` selects among the key's
+        nodes.
         """
         order = self._a.order if down else self._a.order[::-1]
         previous_a = self._a.predecessors if down else self._a.successors
@@ -137,7 +135,6 @@ class _MatchState:
         after: list[list[int]],
         pools: dict[int, dict[Hashable, deque[int]]],
     ) -> int | None:
-        """Find a free node of ``key`` next to the partner of a neighbour of ``node``."""
         for neighbour in before[node]:
             partner = self.partner[neighbour]
             if partner == UNMATCHED:
@@ -160,7 +157,7 @@ class _MatchState:
         return None
 
     def _align(self, left: Keys, right: Keys) -> None:
-        """Align unmatched nodes between matched nodes that have the same order in both graphs."""
+        """Align unmatched nodes between matched nodes of the same order in both graphs."""
         position = {node: index for index, node in enumerate(self._b.order)}
         anchors = [
             (index, position[self.partner[node]])
@@ -210,7 +207,6 @@ def _reject_all(_requested: int, _offered: int) -> bool:
 
 
 def _hash_context(topology: GraphTopology, keys: Keys, up: bool) -> list[int]:
-    """Hash each node with all its ancestors (``up``) or descendants."""
     order = topology.order if up else topology.order[::-1]
     neighbours = topology.predecessors if up else topology.successors
     hashes = [0] * len(order)
@@ -220,7 +216,6 @@ def _hash_context(topology: GraphTopology, keys: Keys, up: bool) -> list[int]:
 
 
 def _hash_neighbourhood(topology: GraphTopology, keys: Keys, radius: int) -> list[tuple[int, int]]:
-    """Hash each node with its neighbourhood of ``radius`` steps in both directions."""
     pair = []
     for neighbours in (topology.predecessors, topology.successors):
         hashes = [hash(key) for key in keys]

@@ -53,15 +53,13 @@ class UpdateViolation(Struct, frozen=True):
     """Reason for refusing an update."""
 
     result: UpdateResult
-    """Result of the driver."""
     reason: str
-    """Violated rule."""
     graph: str
-    """Id of the offending graph: the second graph or one of its bodies."""
+    """Id of the second graph or of one of its bodies."""
     node: int | None = None
-    """Index of the offending node; None if no single node is responsible."""
+    """Offending node; None if no single node is responsible."""
     from_node: int | None = None
-    """Dependency of the node that does not match; None for other reasons."""
+    """Dependency that does not match; None for other reasons."""
 
 
 class UpdatePrediction(Struct, frozen=True):
@@ -85,7 +83,7 @@ class UpdatePrediction(Struct, frozen=True):
 def predict_update(a: Sequence[CapturedGraph], b: Sequence[CapturedGraph]) -> UpdatePrediction:
     """Predict whether an executable of ``a[0]`` can be updated to ``b[0]``; the others are bodies.
 
-    Assumes an executable for host launches, instantiated without flags.
+    Assumes host launches and an instantiation without flags.
     """
     graphs_of_a, graphs_of_b = {graph.id: graph for graph in a}, {graph.id: graph for graph in b}
     unknown: dict[str, None] = {}
@@ -173,7 +171,6 @@ def _list_dependencies(graph: CapturedGraph) -> list[list[tuple[int, tuple[int, 
 def _check_dependency_order(
     a: CapturedGraph, b: CapturedGraph, before: Sequence[Sequence[object]], unknown: dict[str, None]
 ) -> None:
-    """Record that old bundles do not have edges in the order of each node's dependencies."""
     if any(len(sources) > 1 for sources in before):
         for graph in (a, b):
             if DEPENDENCY_ORDER not in graph.source_api:
@@ -190,7 +187,6 @@ _Refusal: TypeAlias = tuple[UpdateResult, str]
 def _check_node(
     before: GraphNode, after: GraphNode, graph: str, unknown: dict[str, None]
 ) -> _Refusal | None:
-    """Return the reason why the second node cannot replace the first, or None."""
     if before.kind is not after.kind:
         text = f"a {after.kind.value} node replaces a {before.kind.value} node"
         return UpdateResult.NODE_TYPE_CHANGED, text

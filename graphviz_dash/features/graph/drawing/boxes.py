@@ -83,8 +83,8 @@ def build_box(
     names: dict[str, int],
     blocks: VisibleBlocks,
 ) -> Box:
-    """Build the box of a leaf or group. ``above`` is the title of the enclosing group, which the
-    box does not repeat. Full names are added to ``names`` once each."""
+    """Build the box of a leaf or group. ``above`` is the enclosing group's title, which is not
+    repeated. Full names are added to ``names`` once each."""
     item = box.fold
     first = int(graph.root.order.positions[item.node]) if isinstance(item, Leaf) else item.first
     count = 1 if isinstance(item, Leaf) else item.count
@@ -139,8 +139,8 @@ def _format_note(group: FoldGroup, count: int) -> str:
 
 
 def _shorten_title(title: str, above: str) -> str:
-    """Shorten ``title`` by the enclosing title: "attention" in "layers.0", or "layers.0-49" for
-    "Net.layers.0-49" in "Net.layers.0-2499"."""
+    """Omit the enclosing title: "attention" in "layers.0", or "layers.0-49" for "Net.layers.0-49"
+    in "Net.layers.0-2499"."""
     if title.startswith(f"{above}."):
         return title.removeprefix(f"{above}.")
     stem, _, _ = title.rpartition(".")
@@ -150,7 +150,6 @@ def _shorten_title(title: str, above: str) -> str:
 
 
 def _build_state(graph: FoldedGraph, node: int) -> dict[str, Any]:
-    """Build the state of a leaf's box: its change, or that it is disabled."""
     if graph.union is not None:
         compared = graph.union.nodes[node]
         is_removed = compared.change is Change.REMOVED

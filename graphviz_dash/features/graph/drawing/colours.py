@@ -1,5 +1,5 @@
-"""Colours of a folded graph's nodes for each colour mode: one code per node in fold order, so that
-a group is a slice of the array."""
+"""Colours of a folded graph's nodes: one code per node in fold order, so that a group is a slice of
+the array."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _LIMIT_SHARES: Final = (
     ("20 to 40%", 0.2),
     ("under 20%", 0.0),
 )
-"""Labels with the smallest share of the hardware limit, nearest to the limit first."""
+"""Labels and smallest shares of the hardware limit, nearest to the limit first."""
 _TIME_LIMITS: Final = (
     ("under 2 µs", 2_000.0),
     ("2 to 5 µs", 5_000.0),
@@ -87,11 +87,11 @@ class LegendEntry(msgspec.Struct, frozen=True):
 
 
 class NodeColours:
-    """Colours of all nodes. ``legend`` has the colours in use; ``codes`` (nodes,) has the legend
-    index of each node in fold order."""
+    """Colours of all nodes; ``codes`` (nodes,) has the ``legend`` index of each node in fold
+    order."""
 
     def __init__(self, shades: dict[str, Shade], keys: Sequence[str], order: Ints) -> None:
-        """``keys`` has a key of ``shades`` for each node, by position."""
+        """Colour nodes by ``keys``: a key of ``shades`` for each node, by position."""
         present = set(keys)
         used_shades = {label: shade for label, shade in shades.items() if label in present}
         self.legend = [
@@ -108,8 +108,7 @@ class NodeColours:
         return int(self.codes[at])
 
     def get_group_colour(self, first: int, count: int) -> int:
-        """Return the most frequent colour among ``count`` leaves from ``first``; the first of
-        equals."""
+        """Return the most frequent colour among leaves; the first of equals."""
         codes = self.codes[first : first + count]
         if self._fault in codes:
             return self._fault
@@ -120,7 +119,7 @@ class NodeColours:
         return int(codes[np.argmax(frequencies[codes] == frequencies.max())])
 
     def sample_colours(self, first: int, count: int) -> list[int]:
-        """Return colours of leaves evenly sampled from a group, in order."""
+        """Return colours of evenly sampled leaves."""
         samples = min(_STRIP_LENGTH, count)
         codes: list[int] = self.codes[first + np.arange(samples) * count // samples].tolist()
         return codes
@@ -137,9 +136,10 @@ def compute_node_colours(
     limit_shares: Mapping[int, float],
     fault_states: Mapping[int, FaultState],
 ) -> NodeColours:
-    """Compute the colours of ``rows`` in fold order ``order``. ``eager`` maps nodes to eager
-    counterparts, ``streams`` to planned streams, ``limit_shares`` to shares of the hardware limit,
-    ``fault_states`` to the result of a check of replays.
+    """Compute the colours of ``rows`` in fold order.
+
+    Maps of nodes: ``eager`` to counterparts, ``streams`` to planned streams, ``limit_shares`` to
+    shares of the hardware limit, ``fault_states`` to results of a replay check.
     """
     match by:
         case ColourBy.CATEGORY:
@@ -211,7 +211,7 @@ def compute_node_colours(
 def _assign_shades(
     keys: list[str], weights: list[float], other: str
 ) -> tuple[dict[str, Shade], list[str]]:
-    """Assign shades to the keys of largest weight, and ``other`` to the rest."""
+    """Assign shades to the keys of largest weight, ``other`` to the rest."""
     sums: dict[str, float] = {}
     for key, weight in zip(keys, weights, strict=True):
         sums[key] = sums.get(key, 0.0) + weight
@@ -236,7 +236,7 @@ def _get_time_label(row: NodeRow) -> str:
 
 
 def _compute_module_keys(rows: tuple[NodeRow, ...]) -> list[str]:
-    """Shortest prefixes of module paths that distinguish modules: "Transformer.layers.0"."""
+    """Return the shortest module prefixes that distinguish modules."""
     paths = {row.origin.module: (row.origin.module or "").split(".") for row in rows}
     depth = 2
     while depth < 4 and len({tuple(p[:depth]) for p in paths.values() if p != [""]}) < 3:

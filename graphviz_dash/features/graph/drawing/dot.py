@@ -14,8 +14,8 @@ from graphviz_dash.features.graph.drawing.view import DagView
 
 
 def format_view_dot(view: DagView, name: str) -> str:
-    """Convert the view to DOT: a filled node for each box, a cluster for each unfolded group. A
-    link to a cluster ends at its border."""
+    """Convert the view to DOT: a node for each box, a cluster for each unfolded group, at whose
+    border its links end."""
     inside: dict[str, list[Box]] = {}
     open_groups: list[Box] = []
     for box in view.boxes:

@@ -54,7 +54,7 @@ class EdgeList(msgspec.Struct, frozen=True):
 
 
 def list_edges_between(graph: FoldedGraph, source: str, target: str) -> EdgeList:
-    """List the edges from nodes in one box to nodes in another, without edges inside either.
+    """List the edges from one box to another, without edges inside either.
 
     Raises:
         KeyError: there is no such box.

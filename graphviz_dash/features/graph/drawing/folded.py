@@ -28,42 +28,35 @@ from graphviz_dash.units import format_ns
 
 @dataclass(frozen=True)
 class FoldedGraph:
-    """Folded graph prepared for views. It is built once; each view depends only on the open groups.
+    """Folded graph prepared for views.
 
-    Per-node data is stored in arrays in fold order, so that no view iterates over nodes or edges in
-    Python.
+    It is built once; each view depends only on the open groups. Per-node arrays in fold order save
+    iterating over nodes or edges in Python.
     """
 
     full_graph: ExpandedGraph
-    """Graph with all nested graphs."""
     root: FoldGroup
     """Root of the fold."""
     groups: dict[str, FoldGroup]
-    """Groups of the fold, by id."""
     path: PathMarks
     """Critical path, as far as measured."""
     union: GraphUnion | None = None
     """Compared pair of graphs; None for a single graph."""
     get_eager_counterparts: Callable[[], Mapping[int, EagerCounterpart]] = dict
-    """Callback that returns the eager counterpart of each node, by index; called on demand."""
+    """Returns the eager counterpart of each node, by index."""
     get_streams: Callable[[], Mapping[int, int]] = dict
-    """Callback that returns the planned stream of each node, by index; called on demand."""
+    """Returns the planned stream of each node, by index."""
     get_limit_shares: Callable[[], Mapping[int, float]] = dict
-    """Callback that returns the share of the hardware limit of each node with a known limit, by
-    index; called on demand."""
+    """Returns the share of the hardware limit of each node with a known limit, by index."""
     get_fault_states: Callable[[], Mapping[int, FaultState]] = dict
-    """Callback that returns the state of each node by a check of replays, by index; called on
-    demand."""
+    """Returns the state of each node by a check of replays, by index."""
     complete: bool = True
     """Whether times and derived data are available."""
     _colour_cache: dict[ColourBy, NodeColours] = field(
         default_factory=dict, compare=False, repr=False
     )
-    """Cached colours."""
     repeats: dict[str, RepeatFacts] = field(default_factory=dict, compare=False, repr=False)
-    """Cached facts of repeats, by id."""
     _differing_counts: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
-    """Cached number of differing blocks of each repeat, by id."""
 
     @property
     def rows(self) -> tuple[NodeRow, ...]:
@@ -129,10 +122,8 @@ def build_folded_graph(
 ) -> FoldedGraph:
     """Fold a graph with its nested graphs.
 
-    ``measured`` provides the critical path, ``union`` the changes, ``eager`` the eager
-    counterparts, ``by`` the first fold criterion, ``streams`` the planned streams,
-    ``limit_shares`` the shares of the hardware limit, and ``faults`` the result of a check of
-    replays.
+    ``measured`` provides the critical path, ``union`` the changes, ``by`` the first fold criterion.
+    Callbacks run on demand.
     """
     root = fold_graph(full_graph, by)
     path = build_path_marks(full_graph, measured)
@@ -155,7 +146,7 @@ def add_times(
     limit_shares: Callable[[], Mapping[int, float]] = dict,
     faults: Callable[[], Mapping[int, FaultState]] = dict,
 ) -> FoldedGraph:
-    """Add times to an untimed graph; ``full_graph`` has the same nodes with measured times."""
+    """Add times to an untimed graph; ``full_graph`` has the same nodes."""
     path = build_path_marks(full_graph, measured)
     return FoldedGraph(
         full_graph, graph.root, graph.groups, path, None, eager, streams, limit_shares, faults
@@ -181,9 +172,11 @@ class GroupTimes:
         self._optional = _compute_prefix_sums(optional[order])
 
     def format_time(self, first: int, count: int) -> str:
-        """Format the time of ``count`` leaves from ``first``; empty if none was measured. A
-        conditional body counts the replays in which it runs; with other nodes in the group, it is
-        weighted by that share."""
+        """Format the time of ``count`` leaves from ``first``; empty if none was measured.
+
+        A conditional body counts the replays in which it runs; with other nodes in the group, it is
+        weighted by that share.
+        """
         end = first + count
         if self._seen[end] == self._seen[first]:
             return ""
@@ -194,5 +187,5 @@ class GroupTimes:
 
 
 def _compute_prefix_sums(values: npt.ArrayLike) -> Ints:
-    """Compute prefix sums, with the total as the last element."""
+    """Return sums before each value, then the total."""
     return np.concatenate(([0], np.cumsum(values, dtype=np.int64)))

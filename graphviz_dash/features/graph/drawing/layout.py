@@ -1,5 +1,5 @@
-"""Layout of the boxes of a folded graph: rows are split into columns, branches are side by side.
-Sizes are in pixels at zoom 1."""
+"""Layout of a folded graph: rows in columns, branches side by side. Sizes are in pixels at zoom
+1."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ GUTTER: Final = 34.0
 """Distance between columns; upward links use it."""
 
 _NESTED_ASPECT_RATIO: Final = 0.75
-"""Target width-to-height ratio of an unfolded group."""
 
 _MAX_COLUMNS: Final = 24
 
 ALL_BLOCKS: Final = -1
-"""Replaces a block number: all blocks of a repeat are shown."""
+"""In place of a block number: all blocks of a repeat are shown."""
 
 VisibleBlocks: TypeAlias = Mapping[str, int]
-"""Visible block of each unfolded REPEAT, by its id; the first by default."""
+"""Visible block of each unfolded REPEAT, by id; the first by default."""
 
 
 def get_visible_children(group: FoldGroup, visible: VisibleBlocks) -> tuple[FoldItem, ...]:
@@ -43,29 +42,24 @@ class LayoutBox(Struct):
     """Leaf or group with its position. Coordinates are absolute after :func:`lay_out`."""
 
     fold: FoldItem
-    """Leaf or group of the box."""
     width: float
-    """Width in pixels at zoom 1."""
+    """In pixels at zoom 1."""
     height: float
-    """Height in pixels at zoom 1."""
+    """In pixels at zoom 1."""
     x: float = 0.0
-    """Left edge."""
     y: float = 0.0
-    """Top edge."""
     column: int = 0
-    """Column number within its parent's row."""
+    """Within its parent's row."""
     right: float = 0.0
     """Right edge of that column, where the gutter begins."""
     open: bool = False
-    """Whether it is an unfolded group."""
     inside: list[LayoutBox] = field(default_factory=list)
-    """Children of an unfolded group."""
 
 
 def lay_out(
     root: FoldGroup, expanded: frozenset[str], ratio: float, visible: VisibleBlocks
 ) -> LayoutBox:
-    """Lay out the boxes of ``root`` with the groups of ``expanded`` unfolded (the root always is).
+    """Lay out the boxes of ``root``, which is always unfolded.
 
     Args:
         ratio: target width-to-height ratio.
@@ -111,7 +105,7 @@ def _place_side_by_side(inside: Sequence[LayoutBox]) -> tuple[float, float]:
 
 
 def _place_bodies_below(inside: Sequence[LayoutBox]) -> tuple[float, float]:
-    """Place the first box above the others, which are side by side."""
+    """Place the first box above the others."""
     holder, *bodies = inside
     width, height = _place_side_by_side(bodies)
     top = holder.height + 1.5 * GAP
@@ -127,8 +121,7 @@ def _place_bodies_below(inside: Sequence[LayoutBox]) -> tuple[float, float]:
 
 
 def _place_in_columns(inside: Sequence[LayoutBox], ratio: float) -> tuple[float, float]:
-    """Arrange a row of boxes in the number of columns closest to ``ratio``; return width and
-    height."""
+    """Arrange a row of boxes in columns closest to ``ratio``; return width and height."""
     if not inside:
         return BOX_WIDTH, 0.0
     best: tuple[float, list[int]] | None = None
@@ -158,7 +151,7 @@ def _place_in_columns(inside: Sequence[LayoutBox], ratio: float) -> tuple[float,
 
 
 def _assign_columns(inside: Sequence[LayoutBox], target: float) -> list[int]:
-    """Assign a column to each box, for columns of about ``target`` pixels."""
+    """Assign boxes to columns of about ``target`` pixels."""
     columns = []
     column, filled = 0, 0.0
     for box in inside:

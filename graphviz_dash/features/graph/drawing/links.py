@@ -46,23 +46,22 @@ class Edges(Struct, frozen=True):
     """Edges of a graph as arrays (edges,), with ends in fold order."""
 
     order: LeafOrder
-    """Fold order."""
     source: Ints
-    """Leaf number of each source."""
+    """Leaf of each source."""
     target: Ints
-    """Leaf number of each target."""
+    """Leaf of each target."""
     programmatic: npt.NDArray[np.bool_]
     """Whether each edge is programmatic."""
     critical: npt.NDArray[np.bool_]
-    """Whether each edge is on the critical path; all false if every edge is."""
+    """All false if every edge is on the critical path."""
     texts: Mapping[int, frozenset[str]]
-    """Text of the edge's link by edge number, without empty texts."""
+    """Non-empty texts by edge number."""
 
     @classmethod
     def from_graph(
         cls, full_graph: ExpandedGraph, order: LeafOrder, path: PathMarks, union: GraphUnion | None
     ) -> Edges:
-        """Build the edges of ``full_graph``, whose nodes have the fold order ``order``."""
+        """Build the edges of ``full_graph`` in the given fold order."""
         edges = full_graph.table.graph.edges
         count = len(edges)
         marked = frozenset[tuple[int, int]]() if path.is_line else path.edges
@@ -98,7 +97,7 @@ def build_links(
     Args:
         count: number of nodes in the graph.
         flat: visible boxes.
-        parents: enclosing box of each box, by id.
+        parents: enclosing box by id.
     """
     box_of = np.full(count, -1, dtype=np.int64)
     holder_links: list[tuple[LayoutBox, LayoutBox]] = []
@@ -127,7 +126,7 @@ def build_links(
 def _build_crossing_links(
     edges: Edges, box_of: Ints, flat: list[LayoutBox], parents: dict[str, LayoutBox]
 ) -> list[Link]:
-    """Build the links of edges; ``box_of`` holds the box number of each leaf."""
+    """Build links; ``box_of`` holds the box number of each leaf."""
     source, target = box_of[edges.source], box_of[edges.target]
     crossing = np.flatnonzero(
         (source != target) & ~_find_enclosing_repeats(flat, parents)[source, target]
@@ -164,8 +163,8 @@ def _build_crossing_links(
 def _find_enclosing_repeats(
     flat: list[LayoutBox], parents: dict[str, LayoutBox]
 ) -> npt.NDArray[np.bool_]:
-    """Mark pairs of boxes in which one is an unfolded repeat around the other. Links from the shown
-    block to hidden blocks of the repeat are not drawn."""
+    """Mark pairs of boxes of which one is an unfolded repeat around the other: links to its hidden
+    blocks are not drawn."""
     number = {id(box): index for index, box in enumerate(flat)}
     enclosed = np.zeros((len(flat), len(flat)), dtype=np.bool_)
     for index, box in enumerate(flat):
@@ -183,8 +182,7 @@ def _build_points(source: LayoutBox, target: LayoutBox, parents: dict[str, Layou
 def _compute_route(
     source: LayoutBox, target: LayoutBox, parents: dict[str, LayoutBox]
 ) -> list[float]:
-    """Compute the route from the bottom of one box to the top of another: straight down, or up
-    through the gutter next to the source's column."""
+    """Route straight down from box to box, or up through the gutter next to the source's column."""
     x0, y0 = source.x + source.width / 2, source.y + source.height
     x1, y1 = target.x + target.width / 2, target.y
     if y1 >= y0:

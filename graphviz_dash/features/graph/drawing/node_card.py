@@ -57,17 +57,15 @@ class NodeCard(Struct, frozen=True):
     where: str
     """Reference such as "node 3 of graph-0.7"."""
     kind: str
-    """Kind, a value of NodeKind."""
+    """A value of NodeKind."""
     category: str
-    """Kernel category."""
     title: str
     """Operator or module, if known; otherwise the kernel."""
     name: str
-    """Full name."""
     sections: tuple[tuple[str, tuple[Field, ...]], ...]
     """Titled lists of fields."""
     bins: tuple[int, ...]
-    """Histogram of sample durations, ascending; empty without samples."""
+    """Histogram of sample durations, ascending."""
     wrong_elements: WrongElements | None = None
     """Elements of its first wrong tensor, eager and replayed. None without any."""
 
@@ -82,11 +80,10 @@ def build_node_card(
     faults: GraphFaults | None = None,
     position: int | None = None,
 ) -> NodeCard:
-    """Build the card of node ``index`` (IndexError if there is none).
+    """Build the card of a node (IndexError if there is none).
 
-    ``samples`` are its durations in ns, shape (replays,). ``measured`` is the launched graph, which
-    provides the slack; ``eager`` is the eager counterpart, ``needs`` are the data dependencies.
-    ``faults`` are those of the graph's replays, in which the node is at the place ``position``.
+    ``samples`` are durations in ns, shape (replays,). ``measured`` is the launched graph, which
+    provides the slack. ``position`` is the node's place in the graph of ``faults``.
     """
     row = table.rows[index]
     label = escape_control_characters(row.node.label)
@@ -126,7 +123,7 @@ def build_node_card(
 
 
 def _build_fault_fields(faults: GraphFaults | None, position: int | None) -> tuple[Field, ...]:
-    """Build the fields of a node that is wrong, or runs after one that is."""
+    """Build the fields of a node that is wrong or runs after a wrong one."""
     if faults is None or position is None:
         return ()
     fields = [
@@ -175,7 +172,6 @@ def _build_launch_fields(row: NodeRow) -> tuple[Field, ...]:
 
 
 def _build_state_fields(row: NodeRow) -> tuple[Field, ...]:
-    """Build the state field of a disabled node."""
     if row.node.enabled is not False:
         return ()
     return (Field("Runs", "no", "disabled in the graph exec"),)
@@ -224,7 +220,6 @@ def _build_kernel_fields(kernel: KernelParams) -> tuple[Field, ...]:
 
 
 def _build_other_fields(row: NodeRow) -> tuple[Field, ...]:
-    """Build the fields of a node that is no kernel, copy or set."""
     kind, bodies = row.node.kind, ", ".join(row.node.bodies)
     fields: tuple[Field, ...]
     match row.node.params:
@@ -308,7 +303,6 @@ def _build_slack_fields(
 
 
 def _build_eager_fields(work: EagerCounterpart | None) -> tuple[Field, ...]:
-    """Build the field of the corresponding eager work."""
     if work is None:
         return ()
     if work.eager_ns is None:
@@ -343,7 +337,6 @@ def _build_holder_fields(table: NodeTable) -> tuple[Field, ...]:
 def _build_need_fields(
     needs: Sequence[NodeNeed], table: NodeTable, measured: MeasuredGraph | None
 ) -> tuple[Field, ...]:
-    """Build one field per data dependency."""
     if measured is None:
         return ()
     shown = [

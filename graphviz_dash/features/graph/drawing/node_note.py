@@ -26,9 +26,11 @@ ATEN_PREFIX: Final = "aten::"
 
 
 def build_node_lines(row: NodeRow, above: str = "") -> tuple[str, str]:
-    """Build the name and the description of a node: operator or module, and kernel. A node with
-    neither is named by its kernel and :func:`describe_node`. A module equal to the title ``above``
-    is skipped."""
+    """Build name and description of a node: operator or module, and kernel.
+
+    Without both, use the kernel and :func:`describe_node`. A module equal to the title ``above`` is
+    skipped.
+    """
     work = format_work_name(row.node)
     module = row.origin.module
     title = format_operator(row) or (
@@ -43,19 +45,18 @@ def build_node_lines(row: NodeRow, above: str = "") -> tuple[str, str]:
 
 
 def _get_last_names(module: str) -> str:
-    """Return the last name of a module's path, with the one before it if it is a number."""
+    """Return a module's last name, with the one before it if it is a number."""
     *others, last = module.split(".")
     return f"{others[-1]}.{last}" if last.isdecimal() and others else last
 
 
 def format_operator(row: NodeRow) -> str:
-    """Format the operator as PyTorch users write it, without the aten namespace; empty if
-    unknown."""
+    """Format the operator without the aten namespace; empty if unknown."""
     return (row.origin.op or "").removeprefix(ATEN_PREFIX)
 
 
 def format_module_tail(module: str | None) -> str:
-    """Return a module's path without the root class, which all nodes share; empty if unknown."""
+    """Return a module's path without the shared root class; empty if unknown."""
     if module is None:
         return ""
     root, _, inner = escape_control_characters(module).partition(".")
@@ -69,14 +70,14 @@ def format_work_name(node: GraphNode) -> str:
 
 
 def _format_shape(shape: tuple[int, int, int]) -> str:
-    """Format the sizes of a launch without trailing ones: "128" or "16 x 4"."""
+    """Format sizes without trailing ones: "128" or "16 x 4"."""
     width, height, depth = shape
     sizes = (width, height, depth) if depth > 1 else (width, height) if height > 1 else (width,)
     return " x ".join(map(str, sizes))
 
 
 def describe_node(node: GraphNode) -> str:
-    """Describe size, partner or operations of a node; its kind if nothing else is known."""
+    """Describe size, partner or operations; the kind if nothing else is known."""
     match node.params:
         case KernelParams(grid=(int(), int(), int()) as grid, block=(int(), int(), int()) as block):
             note = f"grid {_format_shape(grid)}, block {_format_shape(block)}"

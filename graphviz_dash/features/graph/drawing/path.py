@@ -30,12 +30,10 @@ class PathMarks(Struct, frozen=True):
     slack: dict[int, int] = field(default_factory=dict)
     """Slack in ns of measured nodes."""
     nodes: frozenset[int] = frozenset()
-    """Nodes on the critical path."""
     edges: frozenset[tuple[int, int]] = frozenset()
-    """Edges on the critical path, including those of nodes without duration; empty if the graph is
-    a line."""
+    """Includes edges of nodes without duration; empty if the graph is a line."""
     is_line: bool = True
-    """Whether every node is on the path, so that marking it has no meaning."""
+    """Every node is on the path, so that marking it has no meaning."""
 
     def get_label(self, node: int) -> str:
         """Return the slack label of a node."""
@@ -48,7 +46,7 @@ class PathMarks(Struct, frozen=True):
 
 
 def build_path_marks(full_graph: ExpandedGraph, measured: MeasuredGraph | None) -> PathMarks:
-    """Compute the marks of a graph with its nested graphs; empty if it was not measured."""
+    """Compute the marks of a graph; empty if it was not measured."""
     if measured is None:
         return PathMarks()
     node_of = {name: position for position, name in enumerate(full_graph.owners)}
@@ -71,7 +69,7 @@ def build_path_marks(full_graph: ExpandedGraph, measured: MeasuredGraph | None) 
 def _find_path_edges(
     path: list[int], edges: Iterable[GraphEdge], measured_nodes: dict[int, int]
 ) -> set[tuple[int, int]]:
-    """Find the edges between neighbours on the path, across nodes that the trace does not show."""
+    """Find the path's edges, across nodes that the trace does not show."""
     after: dict[int, list[int]] = {}
     for edge in edges:
         after.setdefault(edge.source, []).append(edge.target)

@@ -64,7 +64,7 @@ class RepeatCard(msgspec.Struct, frozen=True):
 
 
 def build_repeat_card(graph: FoldedGraph, ident: str, block: int) -> RepeatCard:
-    """Build the card of the repeat ``ident`` while it shows ``block`` (-1: all).
+    """Build the card of a repeat while it shows ``block`` (-1: all).
 
     Raises:
         KeyError: there is no such repeat or block.
@@ -119,14 +119,14 @@ def _build_bars(facts: RepeatFacts, typical: set[int]) -> list[RepeatBar]:
 _MAX_LINES: Final = 8
 _MAX_NUMBERS: Final = 6
 _MAX_KERNELS: Final = 4
-"""Maximum number of kernels named in a difference."""
+"""Kernels named in a difference."""
 
 _MAX_SHAPES: Final = 3
-"""Maximum number of launch shapes listed besides the usual one."""
+"""Launch shapes listed besides the usual one."""
 
 
 def summarize_times(facts: RepeatFacts) -> str:
-    """Format the median, minimum and maximum time of the blocks."""
+    """Format median, minimum and maximum time of the blocks."""
     times = facts.times[~np.isnan(facts.times)]
     if not len(times):
         return "not timed"
@@ -135,7 +135,7 @@ def summarize_times(facts: RepeatFacts) -> str:
 
 
 def list_block_differences(facts: RepeatFacts) -> list[str]:
-    """List the differences between blocks, one line per kind; all text is printable."""
+    """List the differences, one line per kind; all text is printable."""
     typical, *others = facts.variants
     if not others and not facts.launches:
         return ["All blocks have the same kernels and launch shapes."]

@@ -51,7 +51,7 @@ def draw_dag(graph: FoldedGraph, name: str, colour_by: ColourBy = ColourBy.CATEG
 
 
 def draw_view_file(view: DagView, name: str, dark: bool) -> str:
-    """Draw a view as a self-contained SVG file on a background of the theme's colour."""
+    """Draw a view as a self-contained SVG file with the theme's background."""
     markup = draw_view(view, name)
     paper = build_rectangle(0, 0, 1e5, 1e5, css_colour(PAPER))
     declarations = declare_variables(markup + paper + css_colour(INK) + css_colour(MUTED))[
@@ -64,7 +64,7 @@ def draw_view_file(view: DagView, name: str, dark: bool) -> str:
 
 
 def draw_view(view: DagView, name: str) -> str:
-    """Draw a view for a page; ``name`` is the graph's name."""
+    """Draw a view for a page."""
     shades = [Shade(entry.light, entry.dark) for entry in view.legend]
     entries = [(entry.label, shade) for entry, shade in zip(view.legend, shades, strict=True)]
     if any(box.critical for box in view.boxes):

@@ -26,32 +26,32 @@ from graphviz_dash.features.graph.folding.tree import (
 )
 
 MAX_BOXES: Final = 200
-"""Maximum number of boxes of a view, unfolded groups included."""
+"""Boxes of a view, unfolded groups included."""
 
 _READABLE_ZOOM: Final = 0.6
-"""Zoom at which boxes have space for two lines of text. Groups unfold automatically while the graph
-fits the canvas at this zoom."""
+"""Zoom with space for two lines of text per box; groups unfold automatically while the graph fits
+the canvas at this zoom."""
 
 _SMALL_GRAPH_NODES: Final = 120
-"""Maximum number of nodes of a graph that is fully unfolded, if its names are readable."""
+"""Nodes of a graph that is fully unfolded if its names are readable."""
 
 _MIN_READABLE_ZOOM: Final = 0.45
-"""Zoom at which boxes have space for one line of nine pixels."""
+"""Zoom with space for one line of nine pixels."""
 
 
 DEFAULT_WIDTH: Final = 800.0
-"""Default width of a canvas in pixels."""
+"""Width of a canvas in pixels."""
 
 
 class Unfolding(Struct, frozen=True):
     """Open groups of a view."""
 
     ids: frozenset[str]
-    """Ids of the open groups, including the root."""
+    """Includes the root."""
     blocks: dict[str, int]
     """Visible block of each repeat by id, or ALL; the first by default."""
     full: bool
-    """Whether a group had to stay folded for lack of space."""
+    """A group had to stay folded for lack of space."""
 
 
 def choose_unfolding(
@@ -63,7 +63,7 @@ def choose_unfolding(
     visible: VisibleBlocks,
     width: float,
 ) -> Unfolding:
-    """Choose the open groups of a view; see :func:`view.dag_view` for the arguments."""
+    """Choose the open groups; arguments as for :func:`.view.build_dag_view`."""
     blocks = {ident: block for ident, block in visible.items() if ident in graph.groups}
     required = {graph.root.id}
     if focus is not None:
@@ -80,7 +80,7 @@ def choose_unfolding(
 
 
 def _choose_readable_groups(root: FoldGroup, ratio: float, canvas: float) -> set[str]:
-    """Choose groups to unfold automatically, from the outside in while everything is readable."""
+    """Unfold groups from the outside in while everything is readable."""
     order = [root.id]
     queue = deque((child, root) for child in root.children)
     while queue:
@@ -109,7 +109,6 @@ def _choose_readable_groups(root: FoldGroup, ratio: float, canvas: float) -> set
 
 
 def _compute_zoom(root: FoldGroup, opened: set[str], ratio: float, canvas: float) -> float:
-    """Compute the zoom at which the graph fits the canvas."""
     box = lay_out(root, frozenset(opened), ratio, {})
     return min(canvas / box.width, canvas / ratio / box.height)
 
@@ -117,8 +116,8 @@ def _compute_zoom(root: FoldGroup, opened: set[str], ratio: float, canvas: float
 def _reveal_leaf(
     graph: FoldedGraph, at: int, blocks: dict[str, int], group: str | None = None
 ) -> set[str]:
-    """Choose the groups to unfold so that leaf number ``at``, or ``group`` starting there, is
-    visible. Repeats are set to show its block."""
+    """Choose groups to unfold so that leaf ``at``, or ``group`` starting there, is visible; repeats
+    show its block."""
     enclosing = list_ancestors(graph.root, int(graph.root.order.nodes[at]))
     if group is not None:
         enclosing = tuple(ident for ident in enclosing if group.startswith(f"{ident}."))
@@ -132,8 +131,8 @@ def _reveal_leaf(
 def _apply_budget(
     root: FoldGroup, targets: set[str], must: set[str], blocks: VisibleBlocks
 ) -> tuple[set[str], bool]:
-    """Choose groups of ``targets`` within the budget, those in ``must`` first, outer before inner.
-    Also return whether a group had to stay folded."""
+    """Choose from ``targets`` within the budget, ``must`` first, outer before inner; also return
+    whether a group stayed folded."""
     opened: set[str] = set()
     box_count = 0
     full = False

@@ -1,7 +1,7 @@
-"""View model of the DAG component: coloured boxes and links of a folded graph, within a budget.
+"""View model of the DAG component: coloured boxes and links of a folded graph.
 
-A view has a few hundred boxes for any graph size: groups are unfolded from the outside in within
-the budget, and then on request.
+A view has a few hundred boxes for any graph size: groups unfold from the outside in within the
+budget, then on request.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ def build_dag_view(
     Args:
         ratio: width-to-height ratio of the canvas.
         expanded: ids of groups to unfold; None for as many as fit, and the groups around the first
-            fault if colours show faults. Unknown ids are skipped, and a group inside a folded one
-            stays hidden.
-        focus: index of a node that must be visible; the groups around it are unfolded.
+            fault if colours show faults. Unknown ids are skipped; a group inside a folded one stays
+            hidden.
+        focus: index of a node that must be visible.
         first: id of a group that is unfolded before the others, which fold if necessary.
         shown: visible block of each repeat by id, or ALL; the first by default. Groups unfolded in
-            another block are unfolded in that one.
-        width: width of the canvas in pixels; limits unfolding to readable sizes.
+            another block unfold in that one.
+        width: canvas width in pixels; limits unfolding to readable sizes.
     """
     visible = focus
     if expanded is None and focus is None and colour_by is ColourBy.FAULT:
@@ -119,7 +119,7 @@ def _find_fault(graph: FoldedGraph) -> int | None:
 
 def search_nodes(graph: FoldedGraph, text: str, limit: int) -> tuple[list[int], list[str]]:
     """Find nodes whose name, operator, module or source contains ``text``, ignoring case. Also
-    return the ids of the groups around the first ``most`` hits."""
+    return the ids of the groups around the first ``limit`` hits."""
     needle = text.lower()
     hits = [
         row.node.index

@@ -1,7 +1,7 @@
 """Folding of a graph by execution order: parallel branches, then modules in sequence.
 
-The spine consists of nodes that no edge bypasses, with regions of parallel branches between them.
-Neighbours of one phase and module form groups; equal or similar groups become repeats.
+The spine consists of nodes that no edge bypasses, with parallel branches between them. Neighbours
+of one phase and module form groups; equal or similar groups become repeats.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ Path: TypeAlias = tuple[str, ...]
 """Phase and module path of a node: ("forward", "Transformer", "layers.0", "attention")."""
 
 _PathRun: TypeAlias = tuple[Path, list[GroupDraft]]
-"""Path, and consecutive items with this path."""
 
 
 class OrderFolder(FoldRows):
@@ -83,7 +82,7 @@ class OrderFolder(FoldRows):
     ) -> list[GroupDraft]:
         """Build the items along the spine of ``row``, given in topological order.
 
-        ``after`` holds the successors of each item, by place.
+        ``successors`` are by place.
         """
         count = len(row)
         targets = {index for following in successors for index in following}
@@ -131,11 +130,9 @@ class OrderFolder(FoldRows):
         ]
 
     def _group_tangle_part(self, items: list[GroupDraft], begin: int, end: int) -> GroupDraft:
-        """Group items ``begin`` to ``end`` of a tangle."""
         return self.build_group(FoldKind.TANGLE, self.make_work_title(items), items)
 
     def _group_branches(self, items: list[GroupDraft], begin: int, end: int) -> GroupDraft:
-        """Group branches ``begin`` to ``end`` of many."""
         return self.build_group(FoldKind.PARALLEL, f"branches {begin + 1} to {end}", items)
 
     def _build_branch(
@@ -162,7 +159,7 @@ class OrderFolder(FoldRows):
         )
 
     def _group_by_path(self, row: Sequence[_PathRun], depth: int) -> list[GroupDraft]:
-        """Group ``row``, equal up to ``depth``, by the next path element."""
+        """Group a row, equal up to ``depth``, by the next path element."""
         if len(row) == 1:
             return self.merge_repeats(row[0][1])
         result: list[GroupDraft] = []
@@ -257,7 +254,7 @@ def _build_module_paths(rows: Sequence[NodeRow]) -> list[Path]:
 
 
 def _build_module_path(row: NodeRow) -> Path:
-    """Build a path from phase and module, with numbers attached to their container."""
+    """Join phase and module; numbers stay attached to their container."""
     origin = row.origin
     if origin.module is None:
         return (origin.phase,) if origin.op is not None else ()

@@ -54,13 +54,14 @@ class ModuleFolder(OrderFolder):
     """Folder by module path; nodes without a module are folded by execution order."""
 
     def build_tree(self, nodes: Sequence[int]) -> FoldGroup:
-        """Build the tree of the graph; without any module, its note explains why."""
+        """Build the tree; without any module, its note explains why."""
         return self.build_graph_tree(
             nodes, "" if self._has_any_module(nodes) else self._explain_no_modules(nodes)
         )
 
     def build_row(self, nodes: Sequence[int]) -> list[GroupDraft]:
-        """Return the modules in order, outermost first; falls back to execution order."""
+        """Return the modules in order, outermost first; without modules, fold by execution
+        order."""
         if not self._has_any_module(nodes):
             return super().build_row(nodes)
         order = self.sort_topologically(nodes)
@@ -113,8 +114,8 @@ class ModuleFolder(OrderFolder):
     def build_paths(self, order: Sequence[int]) -> list[Path]:
         """Find the enclosing groups of each node in ``order``, outermost first.
 
-        A forward node without a module is placed outside modules. Other nodes without a module are
-        placed in the innermost module shared by their neighbours.
+        A forward node without a module is outside modules. Others are in the innermost module
+        shared by their neighbours.
         """
         origins = [self.rows[node].origin for node in order]
         own_paths: list[Path | None] = []
@@ -137,8 +138,7 @@ class ModuleFolder(OrderFolder):
     def _build_module_row(
         self, levels: Levels, begin: int, end: int, depth: int
     ) -> list[GroupDraft]:
-        """Build the items of leaves ``begin`` to ``end``, which form one group at the previous
-        level."""
+        """Build the items of leaves ``begin`` to ``end``, one group at the previous level."""
         items: list[GroupDraft] = []
         start = begin
         while start < end:
@@ -173,7 +173,7 @@ class ModuleFolder(OrderFolder):
 
 
 def _fill_paths(own_paths: list[Path | None], phases: Sequence[str]) -> list[Path]:
-    """Fill unknown paths with the common prefix of the nearest known paths.
+    """Fill unknown paths with the common prefix of the nearest known ones.
 
     In backward, neighbours of the same phase are preferred.
     """
@@ -198,7 +198,7 @@ def _fill_paths(own_paths: list[Path | None], phases: Sequence[str]) -> list[Pat
 def _find_nearest_paths(
     paths: Sequence[Path | None], phases: Sequence[str], step: int
 ) -> list[Path | None]:
-    """Find the nearest known path before each place (after it for ``step`` -1)."""
+    """Find the nearest known path before each place (``step`` -1: after it)."""
     nearest: list[Path | None] = [None] * len(paths)
     last: Path | None = None
     last_backward: Path | None = None

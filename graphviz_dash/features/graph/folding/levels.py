@@ -1,7 +1,7 @@
 """Grouping of nodes by path, depth by depth, with forward edges only.
 
-Groups in a cycle are split by visit. The visit count increases along each edge from a
-later-starting group to an earlier one.
+Groups in a cycle are split by visit; the count increases along each edge to an earlier-starting
+group.
 """
 
 from __future__ import annotations
@@ -18,32 +18,30 @@ from graphviz_dash.features.graph.folding.by_order import Path
 
 
 class _Level(Struct, frozen=True):
-    """One depth of the tree. Lists have an item for each leaf."""
+    """One depth of the tree, by leaf."""
 
     group_end: list[int]
-    """End of each leaf's group."""
     name: list[int]
-    """Path index of each leaf's group."""
+    """Path index of its group."""
     visits: dict[int, tuple[int, int]]
-    """Visit number and number of visits of groups that occur several times in a row, by first
-    leaf."""
+    """Visit number and count of groups that occur several times in a row, by first leaf."""
     successors: dict[int, list[list[int]]]
-    """Successors of each item of non-sequential rows, by first leaf of the row."""
+    """Successors of the items of non-sequential rows, by first leaf."""
 
 
 class Levels:
     """Groups at each depth, as ranges of one leaf order (``nodes``).
 
-    Edges lead from groups to later ones at each depth and in every view.
+    Edges lead to later groups at each depth and in every view.
     """
 
     def __init__(
         self, nodes: int, order: Sequence[int], paths: Sequence[Path], source: Ints, target: Ints
     ) -> None:
-        """Build the groups of ``order``, a topological order of nodes (of ``nodes`` in total).
+        """Build the groups of ``order``, a topological order.
 
-        ``paths`` are the groups of each node, outermost first. ``source`` and ``target`` (edges,)
-        cover all nodes.
+        ``paths`` are each node's groups, outermost first. ``source`` and ``target`` (edges,) cover
+        all nodes.
         """
         count = len(order)
         position = np.full(nodes, -1, dtype=np.int64)
@@ -89,7 +87,7 @@ class Levels:
 
 
 def _number_groups(paths: Sequence[Path]) -> tuple[Ints, list[Path]]:
-    """Number each node's group at each depth, shape (nodes, depths), and list the groups' paths."""
+    """Number each node's group at each depth, shape (nodes, depths); list the paths."""
     numbers: dict[Path, int] = {}
     depth = 1 + max(map(len, paths))
     rows: dict[Path, list[int]] = {}
@@ -104,8 +102,8 @@ def _number_groups(paths: Sequence[Path]) -> tuple[Ints, list[Path]]:
 class _Split:
     """Split of groups into their children.
 
-    ``child`` (nodes,) numbers the children topologically; ``visit`` (nodes,) counts earlier visits
-    of the module.
+    ``child`` (nodes,) numbers them topologically; ``visit`` (nodes,) counts earlier visits of the
+    module.
     """
 
     def __init__(self, group: Ints, key: Ints, source: Ints, target: Ints) -> None:
@@ -131,7 +129,7 @@ class _Split:
 
 
 def _number_children(group: Ints, key: Ints, visit: Ints) -> tuple[Ints, Ints, Ints]:
-    """Number each node's child (nodes,), and find the first node and the group of each child."""
+    """Number each node's child (nodes,); find each child's first node and group."""
     order = np.lexsort((visit, key, group))
     is_new = np.ones(len(order), dtype=np.bool_)
     previous, following = order[:-1], order[1:]
@@ -160,7 +158,7 @@ def _count_visits(number: Ints, first: Ints, source: Ints, target: Ints, visit: 
 
 
 def _find_cycles(source: list[int], target: list[int]) -> dict[int, int]:
-    """Find strongly connected components of more than one place, by Kosaraju's algorithm.
+    """Find strongly connected components of several places, by Kosaraju's algorithm.
 
     Maps each place to a number that its component shares.
     """
@@ -183,7 +181,7 @@ def _find_cycles(source: list[int], target: list[int]) -> dict[int, int]:
 
 
 def _list_reachable(start: int, adjacent: Mapping[int, list[int]], visited: set[int]) -> list[int]:
-    """List the places reachable from ``start``, excluding ``seen``, in post-order."""
+    """List places reachable from ``start``, excluding ``visited``, in post-order."""
     if start in visited:
         return []
     visited.add(start)
@@ -202,7 +200,7 @@ def _list_reachable(start: int, adjacent: Mapping[int, list[int]], visited: set[
 
 
 def _sort_children(children: Ints, source: Ints, target: Ints, first: Ints) -> list[int]:
-    """Sort ``children`` topologically, by their start among equals."""
+    """Sort children topologically, by start among equals."""
     successors: dict[int, set[int]] = {child: set() for child in children.tolist()}
     for begin, end in zip(source.tolist(), target.tolist(), strict=True):
         if begin != end:
@@ -224,7 +222,7 @@ def _sort_children(children: Ints, source: Ints, target: Ints, first: Ints) -> l
 def _build_level(
     split: _Split, parents: Ints, keys: Ints, ordered: Ints, edges: tuple[Ints, Ints]
 ) -> _Level:
-    """Build the level of ``split``; ``ordered`` lists nodes by leaf, ``above`` their parent
+    """Build the level of ``split``; ``ordered`` lists nodes by leaf, ``parents`` their parent
     groups."""
     child, group = split.child[ordered], parents[ordered]
     count = len(child)
@@ -241,7 +239,7 @@ def _build_level(
 
 
 def _find_visits(begins: Ints, group: Ints, name: Ints, visit: Ints) -> dict[int, tuple[int, int]]:
-    """Find groups that occur several times in a row, with visit number and number of visits."""
+    """Find visit number and count of groups that occur several times in a row."""
     revisited = begins[visit[begins] > 0]
     if not len(revisited):
         return {}

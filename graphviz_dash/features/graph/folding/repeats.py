@@ -20,51 +20,45 @@ from graphviz_dash.model.graph import KernelParams, MemcpyParams, MemsetParams
 _Signature: TypeAlias = tuple[str, str]
 
 _MAX_ALIGNED: Final = 2_000
-"""Maximum block size for finding individual nodes that differ."""
+"""Block size for finding individual nodes that differ."""
 
 
 class LaunchShape(NamedTuple):
-    """Launch parameters of a node, if its kind has them."""
+    """Launch parameters of a node; None if unrecorded or for other kinds."""
 
     grid: tuple[int, int, int] | None = None
-    """Grid of a kernel; None for other kinds, and if not recorded."""
     block: tuple[int, int, int] | None = None
-    """Block of a kernel; None for other kinds, and if not recorded."""
     dynamic_shared: int | None = None
-    """Dynamic shared memory of a kernel in bytes; None if not recorded."""
+    """Dynamic shared memory in bytes."""
     bytes: int | None = None
-    """Bytes of a copy or set; None for a kernel."""
+    """Bytes of a copy or set."""
 
 
 class BlockVariant(Struct, frozen=True):
     """Equal blocks of a repeat, compared with the most common block."""
 
     blocks: tuple[int, ...]
-    """Block numbers from 0."""
     added: tuple[tuple[str, int], ...] = ()
-    """Additional kernels: short name and count, most frequent first."""
+    """Short name and count, most frequent first."""
     missing: tuple[tuple[str, int], ...] = ()
-    """Missing kernels: short name and count. With neither, only the order differs."""
+    """Short name and count. With neither, only the order differs."""
 
 
 class LaunchDifference(Struct, frozen=True):
     """A node whose launch differs between blocks."""
 
     offset: int
-    """Index within the block."""
     name: str
     """Short kernel name, or label."""
     usual: LaunchShape
-    """Most common launch."""
     others: tuple[tuple[LaunchShape, int], ...]
-    """Other launches and their counts."""
 
 
 class RepeatFacts(Struct, frozen=True):
     """Facts about a repeat.
 
-    ``times`` (blocks,) sums the node medians in ns, NaN if none was recorded. ``launches`` covers
-    the most common blocks.
+    ``times`` (blocks,) sums node medians in ns, NaN if none was recorded. ``launches`` covers the
+    most common blocks.
     """
 
     times: Floats
@@ -73,7 +67,7 @@ class RepeatFacts(Struct, frozen=True):
 
 
 def compute_repeat_facts(graph: ExpandedGraph, repeat: FoldGroup) -> RepeatFacts:
-    """Compute the facts of a REPEAT of a fold of ``whole``; near-linear in its nodes."""
+    """Compute the facts of a REPEAT; near-linear in its nodes."""
     rows = graph.table.rows
     blocks = [_get_nodes(block) for block in repeat.blocks]
     signatures = [tuple(_get_signature(rows[node]) for node in nodes) for nodes in blocks]
@@ -93,7 +87,7 @@ def compute_repeat_facts(graph: ExpandedGraph, repeat: FoldGroup) -> RepeatFacts
 
 
 def find_unusual_nodes(graph: ExpandedGraph, repeat: FoldGroup, block: int) -> tuple[int, ...]:
-    """Find the nodes of one block that most blocks lack, as indices in the whole graph."""
+    """Find the nodes of a block that most blocks lack, as indices in ``graph``."""
     rows = graph.table.rows
     nodes = [_get_nodes(repeated) for repeated in repeat.blocks]
     signatures = [tuple(_get_signature(rows[node]) for node in members) for members in nodes]

@@ -1,7 +1,4 @@
-"""Shortening of rows of a folded graph: repeats, runs of nodes, even parts.
-
-by_order.py and by_module.py build the rows.
-"""
+"""Shortening of rows of a folded graph: repeats, runs of nodes, even parts."""
 
 from __future__ import annotations
 
@@ -27,51 +24,44 @@ from graphviz_dash.features.graph.folding.similarity import (
 from graphviz_dash.features.graph.folding.tree import FoldGroup, FoldItem, FoldKind, Leaf, LeafOrder
 
 MAX_CHILDREN: Final = 64
-"""Maximum number of children of a group; longer rows are split into even parts recursively."""
+"""Children of a group; longer rows are split into even parts recursively."""
 
 _MAX_PERIOD: Final = 512
-"""Longest repeated block to search for, in items."""
 
 _MIN_FOLDED_ROW: Final = 48
-"""Minimum row length for searching repeats and runs."""
+"""Row length from which repeats and runs are searched."""
 
 _MAX_SHORT_ROW: Final = 8
-"""Row length, with equal blocks folded, above which similar blocks are searched.
-
-They are preferred if they halve the row.
-"""
+"""Row length, with equal blocks folded, above which similar blocks are searched; they are preferred
+if they halve it."""
 
 _MIN_SIMILAR: Final = 3
-"""Minimum number of consecutive numbered groups for a repeat of similar groups."""
+"""Consecutive numbered groups for a repeat of similar groups."""
 
 _MAX_TITLE_NAMES: Final = 3
-"""Maximum number of groups named in a title."""
 
 _MIN_RUN: Final = 8
-"""Minimum number of consecutive single nodes to fold in a long row."""
+"""Consecutive single nodes to fold in a long row."""
 
 
 class GroupDraft(Struct):
     """A group without an id yet; a leaf has a node and no children."""
 
     kind: FoldKind
-    """Kind of the group."""
     title: str
-    """Title of the group; empty for a leaf."""
+    """Empty for a leaf."""
     children: Sequence[GroupDraft]
-    """Children in order."""
     node: int = -1
-    """Node index of a leaf; -1 for a group."""
+    """-1 for a group."""
     size: int = 1
-    """Number of nodes inside."""
     shape: int = 0
-    """Shape number; equal for equal groups."""
+    """Equal for equal groups."""
     repeats: int = 0
-    """Number of blocks of a REPEAT; 0 for other groups."""
+    """Blocks of a REPEAT; 0 for other groups."""
     is_part: bool = False
-    """True if it holds some of the blocks of the enclosing REPEAT."""
+    """Holds some of the blocks of the enclosing REPEAT."""
     note: str = ""
-    """Note next to the title; may be empty."""
+    """Shown next to the title."""
 
 
 class FoldRows(ABC):
@@ -86,17 +76,17 @@ class FoldRows(ABC):
 
     @abstractmethod
     def build_row(self, nodes: Sequence[int]) -> list[GroupDraft]:
-        """Build the items of a graph, or of a nested graph, with the given nodes."""
+        """Build the items of a graph or nested graph."""
 
     def build_graph_tree(self, nodes: Sequence[int], note: str = "") -> FoldGroup:
-        """Build the tree of a graph with the given nodes and their contents."""
+        """Build the tree of a graph."""
         root = GroupDraft(FoldKind.GRAPH, "graph", self.build_row(nodes), note=note)
         return self._number_group(root, "g", 0, LeafOrder(iter_leaves(root)))
 
     # -- making a row shorter --------------------------------------------------------------------
 
     def merge_repeats(self, items: list[GroupDraft]) -> list[GroupDraft]:
-        """Merge consecutive groups that are equal, or numbered and similar, into a repeat."""
+        """Merge consecutive groups that are equal, or numbered and similar."""
         if all(item.node >= 0 for item in items):
             return items
         result: list[GroupDraft] = []
@@ -139,11 +129,10 @@ class FoldRows(ABC):
         return is_similar(self._count_shapes(earlier), self._count_shapes(later))
 
     def _count_shapes(self, draft: GroupDraft) -> Counter[int]:
-        """Count the shapes of the nodes of a group."""
         return Counter(self._get_look_code(self.rows[node]) for node in iter_leaves(draft))
 
     def shorten(self, items: list[GroupDraft]) -> list[GroupDraft]:
-        """Fold repeated blocks and runs, and split into even parts, until a row is short."""
+        """Fold blocks and runs, and split into even parts, until a row is short."""
         if len(items) < _MIN_FOLDED_ROW:
             return items
         items = self._fold_blocks(items)
@@ -154,7 +143,7 @@ class FoldRows(ABC):
     def split_into_parts(
         self, items: list[GroupDraft], group: Callable[[list[GroupDraft], int, int], GroupDraft]
     ) -> list[GroupDraft]:
-        """Split a row that is too long into even parts.
+        """Split a long row into even parts.
 
         ``group`` builds a part from its items, start and end.
         """
@@ -215,8 +204,7 @@ class FoldRows(ABC):
         return result + items[folded:]
 
     def _find_borders(self, row: tuple[int, ...]) -> list[list[tuple[int, int]]]:
-        """Find the borders of repeated blocks: tandem repeats, or similar blocks if much
-        shorter."""
+        """Find borders of tandem repeats, or of similar blocks if much shorter."""
         cached = self._borders_of.get(row)
         if cached is not None:
             return cached
@@ -256,7 +244,7 @@ class FoldRows(ABC):
     # -- pieces ----------------------------------------------------------------------------------
 
     def build_leaf(self, node: int) -> GroupDraft:
-        """Build a leaf, or a group of a node and its contents."""
+        """Build a leaf, or a group of a node and its bodies."""
         row = self.rows[node]
         shape = self._get_look_code(row)
         leaf = GroupDraft(FoldKind.RUN, "", (), node, 1, shape)
@@ -282,11 +270,10 @@ class FoldRows(ABC):
         return self._get_code((row.node.kind, row.node.label))
 
     def _group_bodies(self, items: list[GroupDraft], begin: int, end: int) -> GroupDraft:
-        """Group bodies ``begin`` to ``end`` of many."""
         return self.build_group(FoldKind.PARALLEL, f"bodies {begin + 1} to {end}", items)
 
     def build_group(self, kind: FoldKind, title: str, children: Sequence[GroupDraft]) -> GroupDraft:
-        """Build a group of ``children``; groups with equal kinds and child shapes are equal."""
+        """Build a group; equal kinds and child shapes make equal groups."""
         shape = self._get_code((kind, tuple(child.shape for child in children)))
         size = sum(child.size for child in children)
         return GroupDraft(kind, title, children, size=size, shape=shape)
@@ -295,7 +282,7 @@ class FoldRows(ABC):
         return self._codes.setdefault(key, len(self._codes))
 
     def make_work_title(self, items: list[GroupDraft]) -> str:
-        """Build the title of a run from its groups, or from its most common operator or kernel."""
+        """Name a run after its groups, or its most common operator or kernel."""
         modules = [item for item in items if item.kind is FoldKind.MODULE]
         if 2 * sum(item.size for item in modules) > sum(item.size for item in items):
             titles = list(dict.fromkeys(item.title for item in modules))
@@ -334,8 +321,7 @@ class FoldRows(ABC):
                     child.title = f"{number}: {self._find_longest_name(child)}{others}"
 
     def _find_longest_name(self, draft: GroupDraft) -> str:
-        """Return the operator or kernel of the longest node of a group; the first if none was
-        timed."""
+        """Return the operator or kernel of the longest node; the first if none was timed."""
         rows = [self.rows[node] for node in iter_leaves(draft)]
         row = max(rows, key=lambda node_row: node_row.times.median_ns or 0.0)
         return row.origin.op or shorten_name(row.node.label)
@@ -371,7 +357,7 @@ class FoldRows(ABC):
 
 _AND_OTHERS: Final = " and others"
 _NAMED_BY_WORK: Final = (FoldKind.RUN, FoldKind.TANGLE, FoldKind.REPEAT)
-"""Kinds of groups whose title is their most common work."""
+"""Kinds named after their most common work."""
 
 
 def iter_leaves(draft: GroupDraft) -> Iterator[int]:
@@ -403,8 +389,7 @@ _NUMBERED_TITLE: Final = re.compile(r"(.*)\.(\d+)(?:-(\d+))?")
 
 
 def _merge_titles(first: str, last: str) -> str:
-    """Merge titles: "layers.0" and "layers.3" give "layers.0-3", as do "layers.0-1" and
-    "layers.2-3".
+    """Merge "layers.0" and "layers.3", or "layers.0-1" and "layers.2-3", to "layers.0-3".
 
     Titles of another form give the first.
     """

@@ -1,7 +1,6 @@
 """Repeats of similar blocks, such as layers of which some differ.
 
-A row is split before each occurrence of a landmark item. Parts that share most items are blocks of
-one repeat.
+Rows are split before each landmark item. Parts that share most items are blocks of one repeat.
 """
 
 from __future__ import annotations
@@ -15,19 +14,18 @@ import numpy as np
 from graphviz_dash.analysis.arrays import Ints
 
 SIMILARITY_THRESHOLD: Final = 0.7
-"""Minimum share of the longer block's items that similar blocks have in common."""
+"""Share of the longer block's items that similar blocks have in common."""
 
 _MIN_BLOCKS: Final = 3
-"""Minimum number of blocks in a repeat of similar blocks."""
 
 _MAX_LANDMARKS: Final = 16
-"""Maximum number of landmarks to try, longest parts first."""
+"""Landmarks to try, longest parts first."""
 
 _MAX_COVERAGE: Final = 0.95
 """Coverage of a row that ends the search for landmarks."""
 
 _MIN_BLOCK_ITEMS: Final = 3
-"""Minimum number of items of a block; shorter ones match by chance."""
+"""Shorter blocks match by chance."""
 
 
 def is_similar(first: Counter[int], second: Counter[int]) -> bool:
@@ -37,13 +35,10 @@ def is_similar(first: Counter[int], second: Counter[int]) -> bool:
 
 
 def find_similar_blocks(shapes: Ints) -> tuple[int, list[tuple[int, int]]]:
-    """Find similar blocks in a row.
+    """Find similar blocks in a row of shape numbers, shape (items,).
 
     Returns the number of covered items, and the (begin, end) borders of all blocks, in runs of at
     least three.
-
-    Args:
-        shapes: shape number of each item of the row, shape (items,).
     """
     best: tuple[int, list[tuple[int, int]]] = (0, [])
     values, counts = np.unique(shapes, return_counts=True)
@@ -71,7 +66,6 @@ def group_runs(blocks: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]
 
 
 def _split_at(shapes: Ints, landmark: int) -> tuple[int, list[tuple[int, int]]]:
-    """Find the blocks that start with ``landmark``."""
     begins = np.flatnonzero(shapes == landmark)
     length = int(np.median(np.diff(begins)))
     # The part after the last landmark is a block if the row ends soon after, else its start is.
@@ -95,7 +89,7 @@ def _split_at(shapes: Ints, landmark: int) -> tuple[int, list[tuple[int, int]]]:
 
 
 def _count_common(shapes: Ints, begins: Ints, ends: Ints) -> Ints:
-    """Count the items that each block has in common with the previous one, ignoring order."""
+    """Count the items in common with the previous block, ignoring order."""
     items = np.arange(begins[0], ends[-1])
     block = np.searchsorted(begins, items, "right") - 1
     items, block = items[items < ends[block]], block[items < ends[block]]

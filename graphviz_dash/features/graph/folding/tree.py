@@ -31,7 +31,7 @@ class FoldKind(StrEnum):
 
 
 class Leaf(NamedTuple):
-    """One node of the graph, by its index in the whole graph.
+    """One node of the graph, by its index.
 
     ``id`` is unique among leaves and groups of the tree.
     """
@@ -66,28 +66,25 @@ class FoldGroup:
     id: str
     """Unique id among leaves and groups of the tree."""
     kind: FoldKind
-    """Kind of the group."""
     title: str
-    """Title of the group."""
     children: tuple[FoldItem, ...]
-    """Children in sequence; those of PARALLEL groups and BODY groups of a HOLDER are side by side.
+    """In sequence; those of PARALLEL groups and BODY groups of a HOLDER are side by side.
 
     Edges alone order the children of a TANGLE.
     """
     first: int
     """First leaf in ``order``."""
     count: int
-    """Number of leaves."""
     order: LeafOrder = field(repr=False, compare=False)
     """Leaves of the whole tree."""
     repeats: int = 0
-    """Number of equal or similar blocks of a REPEAT, including those of parts; 0 otherwise."""
+    """Equal or similar blocks of a REPEAT, including those of parts; 0 otherwise."""
     shape: int = 0
-    """Shape number; groups of one shape have equal nodes and structure."""
+    """Groups of one shape have equal nodes and structure."""
     is_part: bool = False
-    """True if it holds some of the blocks of the enclosing REPEAT."""
+    """Holds some of the blocks of the enclosing REPEAT."""
     note: str = ""
-    """Note next to the title; may be empty."""
+    """Shown next to the title."""
 
     @cached_property
     def blocks(self) -> tuple[FoldItem, ...]:
@@ -107,7 +104,7 @@ class FoldGroup:
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """Indices of all nodes inside, in topological order."""
+        """Indices of all nodes, in topological order."""
         return tuple(self.order.nodes[self.first : self.first + self.count].tolist())
 
 
@@ -115,7 +112,7 @@ FoldItem: TypeAlias = Leaf | FoldGroup
 
 
 def list_ancestors(root: FoldGroup, node: int) -> tuple[str, ...]:
-    """List the ids of the groups around a node, from the root inwards."""
+    """List the ids of the groups around a node, outermost first."""
     leaf = int(root.order.positions[node])
     path = []
     group: FoldItem | None = root
@@ -126,13 +123,12 @@ def list_ancestors(root: FoldGroup, node: int) -> tuple[str, ...]:
 
 
 def find_block(repeat: FoldGroup, leaf: int) -> int:
-    """Find the block of a REPEAT that contains the leaf with that number."""
+    """Find the block of a REPEAT that contains a leaf."""
     starts = repeat.block_starts
     return bisect_right(starts, leaf) - 1
 
 
 def _find_group_at(children: Sequence[FoldItem], leaf: int) -> FoldGroup | None:
-    """Find the group among ``children`` that contains the leaf with that number."""
     inner = [child for child in children if isinstance(child, FoldGroup)]
     index = bisect_right(inner, leaf, key=lambda child: child.first) - 1
     if index < 0 or leaf >= inner[index].first + inner[index].count:
@@ -178,7 +174,6 @@ def mirror_ids(
 def _translate_id(
     repeat: FoldGroup, group: FoldGroup, block: int, by_id: Mapping[str, FoldGroup]
 ) -> str | None:
-    """Translate the id of ``group`` to another block of ``repeat``."""
     blocks = repeat.blocks
     source_block, target_block = (
         blocks[find_block(repeat, group.first)],

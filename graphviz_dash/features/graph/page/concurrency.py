@@ -64,7 +64,6 @@ def show_streams_panel(address: GraphAddress, full_graph: ExpandedGraph, theme: 
 
 
 def _format_findings(sentences: Sequence[str]) -> list[str]:
-    """Format the first sentence, and the others folded."""
     first, *others = (format_element("p", escape_html(line), "said") for line in sentences)
     return [first, format_details("Details", *others)] if others else [first]
 
@@ -102,7 +101,7 @@ def _show_contentions(slowed: Sequence[Contention], full_graph: ExpandedGraph) -
 def show_concurrency_panel(
     outcome: Concurrency | Missing, full_graph: ExpandedGraph, theme: Theme
 ) -> None:
-    """Show findings, schedules, and dependencies with the time lost in each."""
+    """Show findings, schedules, and dependencies with their lost time."""
     st.header("Critical path and concurrency", anchor="critical-path")
     if isinstance(outcome, Missing):
         st.caption(escape_markdown(f"Not available: {outcome.reason}."))

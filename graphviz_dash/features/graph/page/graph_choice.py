@@ -30,13 +30,11 @@ class GraphChoice(Struct, frozen=True):
     """The selected graph and its presentation."""
 
     run: Run
-    """Run that captured the graph."""
     address: GraphAddress
-    """Address of the graph."""
     pair: tuple[GraphAddress, GraphAddress] | None
-    """The compared graphs, the earlier capture first; None without a comparison."""
+    """The earlier capture first; None without a comparison."""
     colour: str
-    """Meaning of colours: a value of charts.dag.view.ColourBy."""
+    """A value of ColourBy."""
 
     @property
     def identity(self) -> str:
@@ -45,7 +43,7 @@ class GraphChoice(Struct, frozen=True):
 
     @property
     def drawn_graph(self) -> GraphAddress:
-        """Graph that is drawn: the later of two, which also shows the differences."""
+        """Graph that is drawn: the later of two."""
         return self.pair[1] if self.pair else self.address
 
     @property
@@ -55,7 +53,7 @@ class GraphChoice(Struct, frozen=True):
 
 
 def select_graph(selection: SelectedExperiment, runs: Sequence[Run]) -> GraphChoice:
-    """Show the pickers for a graph of ``runs``, each of which has at least one."""
+    """Show the pickers; each of ``runs`` has a graph."""
     runs = list(runs)
     row = st.container(
         horizontal=True, gap="medium", vertical_alignment="bottom", key="graph-choice"

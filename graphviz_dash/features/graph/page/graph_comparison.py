@@ -32,11 +32,11 @@ from graphviz_dash.ui.page.markup import escape_html, format_element, show_marku
 AGAINST: Final = "against"
 _NOTHING: Final = "nothing"
 _MAX_CHANGES: Final = 14
-"""Maximum number of changes next to the drawing without scrolling."""
+"""Changes next to the drawing without scrolling."""
 
 
 def select_other(key: str, runs: Sequence[Run], current: GraphAddress) -> GraphAddress | None:
-    """Show the picker of the compared graph, stored as ``?against=``."""
+    """Show the picker, stored as ``?against=``."""
     addresses: dict[str, GraphAddress] = {}
     names: dict[str, str] = {_NOTHING: _NOTHING}
     for run in runs:
@@ -69,7 +69,7 @@ def select_other(key: str, runs: Sequence[Run], current: GraphAddress) -> GraphA
 
 
 def show_outcome(earlier: str, later: str, pair: GraphPair) -> None:
-    """Show the differences of two graphs, and whether the earlier can be updated to the later."""
+    """Show the differences, and whether the earlier graph can be updated to the later."""
     not_compared = escape_html(describe_uncompared_properties(pair.diff))
     lines = [
         (
@@ -161,7 +161,7 @@ def _show_nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, ide
 
 
 def _get_title(node: NodeDiff, tables: tuple[NodeTable, NodeTable] | None) -> str | None:
-    """Return the node's operator or module from the later graph that has it; None in a body."""
+    """Return operator or module from the later graph that has it; None in a body."""
     if tables is None:
         return None
     row = tables[0].rows[node.a] if node.b is None and node.a is not None else None

@@ -55,7 +55,7 @@ PANEL_PX: Final = 640
 def show_graph_details(
     selection: SelectedExperiment, choice: GraphChoice, side: DeltaGenerator, selected: int | None
 ) -> None:
-    """Show the node ``selected`` in ``side``, and the tables below the drawing."""
+    """Show the selected node in ``side``, and tables below the drawing."""
     nodes = get_whole_graph(*choice.address)
     comparison = None if choice.pair is None else _load_comparison(*choice.pair)
     with side, st.container(border=True, height=PANEL_PX, key="node-panel"):
@@ -130,7 +130,7 @@ def _show_node(selection: SelectedExperiment, owner: tuple[str, str, int]) -> No
 
 
 def _find_outer_graph(selection: SelectedExperiment, run_name: str, graph_id: str) -> str:
-    """Return the graph launched when this one runs: itself, or the one that contains it."""
+    """Return the launched graph: this one, or the one that contains it."""
     parents = {
         graph.id: graph.parent
         for run in selection.experiment.runs
@@ -143,7 +143,7 @@ def _find_outer_graph(selection: SelectedExperiment, run_name: str, graph_id: st
 
 
 def show_perfetto_launches(address: GraphAddress) -> None:
-    """Show a button for the graph's launches; nothing without a trace of replays."""
+    """Show a button for the launches; nothing without a trace of replays."""
     key, run_name, graph_id = address
     if STORE.get_run(key, run_name).replay_trace is None:
         return

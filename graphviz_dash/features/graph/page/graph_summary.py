@@ -23,7 +23,7 @@ def show_graph_summary(full_graph: ExpandedGraph) -> None:
 
 
 def show_graph_properties(key: str, run: Run, graph: ExpandedGraph) -> None:
-    """Show the launch options of the graph and the quality of its data, folded."""
+    """Show launch options and data quality, folded."""
     with st.expander("Graph properties", icon=":material/info:"):
         lines = (_describe_launch(key, run, graph), *_describe_quality(graph))
         show_markup(*(format_element("p", escape_html(line), "muted") for line in lines))

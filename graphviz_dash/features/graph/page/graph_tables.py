@@ -18,7 +18,6 @@ from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.picked_row import build_selection_callback
 
 FIND: Final = "find"
-"""URL parameter of the search in the drawing."""
 
 _HEIGHT: Final = 420
 _PICKED: Final = "picked-in-table"
@@ -53,7 +52,7 @@ def _matches(row: NodeRow, query: str) -> bool:
 
 
 def _get_first_node(slot: str, selected: int | None) -> int | None:
-    """Return the node moved to the top: the selected one, unless selected in the table itself."""
+    """Return the selected node, unless selected in the table itself."""
     return selected if selected != st.session_state.get(slot) else st.session_state.get(f"{slot}+")
 
 

@@ -116,7 +116,7 @@ def _format_field(field: Field) -> str:
 
 
 def _format_elements(elements: WrongElements, theme: Theme) -> str:
-    """Format the first wrong elements as pairs of bars: eager and replayed value on one scale."""
+    """Format pairs of bars: eager and replayed value on one scale."""
     values = [value for item in elements.first for value in (item.eager, item.replay)]
     finite = [value for value in values if isfinite(value)]
     low, high = min((*finite, 0.0)), max((*finite, 0.0))
@@ -142,7 +142,7 @@ def _format_elements(elements: WrongElements, theme: Theme) -> str:
 
 
 def _format_bar(value: float, low: float, scale: float, colour: str) -> str:
-    """Format the position of a bar from zero; a value that is no number fills the height."""
+    """Position a bar from zero; a value that is no number fills the height."""
     if not isfinite(value):
         return f"background:{colour};bottom:0;height:{_PICTURE_PX}px;opacity:0.35"
     bottom = (min(value, 0.0) - low) * scale

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 _FOLD: Final = "fold"
 _REQUEST_TIMEOUT_S: Final = 0.4
-"""Seconds that a new drawing may need to request its view before the other panels are sent."""
+"""Seconds for a new drawing to request its view before other panels are sent."""
 _DRAWING_S: Final = 0.1
 """Seconds that the browser then has to draw it."""
 
@@ -112,10 +112,7 @@ def _show_graph(selection: SelectedExperiment, choice: GraphChoice) -> None:
 
 
 def _show_introduction(choice: GraphChoice, count: int, *, ready: bool) -> int:
-    """Show the summary above the drawing and return the number of drawn nodes.
-
-    ``count`` is the number of nodes of the graph alone.
-    """
+    """Show the summary and return the number of drawn nodes."""
     if not ready:
         show_markup(format_element("p", f"{pluralize(count, 'node')}, preparing…", "muted"))
         show_markup(format_element("p", "Origins and times will appear shortly.", "muted"))
@@ -163,7 +160,7 @@ def _draw_graph(choice: GraphChoice, count: int, fold: str, *, ready: bool) -> i
 
 
 def _get_key(choice: GraphChoice) -> str:
-    """Return the key of the drawing, in the session while it is on the page."""
+    """Return the key, which is in the session while the drawing is on the page."""
     return f"dag-{choice.identity}"
 
 
@@ -189,7 +186,7 @@ _MAX_FAULTS: Final = 3
 
 
 def show_replay_check(address: GraphAddress) -> None:
-    """Show each fault in the graph with a button that selects its node, or the verdict."""
+    """Show each fault with a button that selects its node, or the verdict."""
     faults = get_graph_faults(*address)
     if faults is None:
         return

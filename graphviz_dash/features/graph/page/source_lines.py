@@ -22,13 +22,13 @@ from graphviz_dash.ui.page.navigation import link_markup
 from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
 
 _FIRST_LINES: Final = 4
-"""Number of lines that are not folded."""
+"""Lines that are not folded."""
 _MAX_LISTED: Final = 200
 _HEAD: Final = ("Source line", "Share", "GPU time", "Nodes", "Location")
 
 
 def show_source_lines(table: NodeTable, run: Run, node: int | None) -> None:
-    """Show the lines with the most GPU time first; a link highlights the nodes of a line.
+    """Show the lines with the most GPU time; a link highlights the nodes of a line.
 
     The line of the node ``node`` is first. Nothing without source lines.
     """
@@ -81,5 +81,4 @@ def _format_line(line: LineShare, *, is_current: bool) -> list[str]:
 
 
 def _shorten(source: str) -> str:
-    """Shorten ``folder/file.py:12`` to its last two parts."""
     return "/".join(source.split("/")[-2:])

@@ -38,8 +38,8 @@ def print_graph_pair(
     tables: tuple[NodeTable, NodeTable],
     count: int,
 ) -> None:
-    """Print at most ``count`` node differences between two graphs, and whether one can be updated
-    to the other."""
+    """Print at most ``count`` node differences, and whether one graph can be updated to the
+    other."""
     click.echo(summarize_graph_diff(pair.diff))
     click.echo()
     sides = create_table("", "")

@@ -44,9 +44,10 @@ def print_graph(
     parallel: ParallelPrediction | Missing | None,
     count: int,
 ) -> None:
-    """Print a graph of ``run`` with the ``count`` longest nodes and source lines of ``table``.
+    """Print a graph with the ``count`` longest nodes and source lines.
 
-    ``concurrency`` and ``parallel`` are None for a nested graph."""
+    ``concurrency`` and ``parallel`` are None for a nested graph.
+    """
     graph = table.graph
     kinds = Counter(node.kind.value for node in graph.nodes)
     print_heading(

@@ -17,9 +17,8 @@ from msgspec import Struct
 from graphviz_dash.analysis.arrays import Floats, Ints
 
 _ROUNDS: Final = 60
-"""Iterations for the best prices."""
 _MAX_LABELS: Final = 20_000
-"""Number of labels at which the search stops and returns the best path with its bound."""
+"""Labels at which the search stops and returns the best path with its bound."""
 _SLACK: Final = 1e-9
 """Relative tolerance for sums of the same numbers in another order."""
 
@@ -28,17 +27,14 @@ class SizePath(Struct, frozen=True):
     """Times along a path over ascending sizes."""
 
     replay_ns: Floats
-    """Time of a step that replays each size, in ns, shape (sizes,)."""
+    """Time of a step that replays each size, shape (sizes,)."""
     cumulative_requests: Floats
     """Number of requests up to each size, shape (sizes,)."""
     remaining_ns: Floats
-    """Total time of the requests above each size, in ns, shape (1 + sizes,).
-
-    The first entry covers all requests.
-    """
+    """Time of the requests above each size, shape (1 + sizes,); the first entry covers all."""
 
     def compute_total_ns(self, positions: Ints) -> float:
-        """Compute the total time of all requests on the path over ``positions``, in ns."""
+        """Compute the time of all requests on the path over ``positions``."""
         if not len(positions):
             return float(self.remaining_ns[0])
         steps = np.diff(self.cumulative_requests[positions], prepend=0.0)
@@ -53,11 +49,10 @@ class Limits(Struct, frozen=True):
     size_usage: Floats
     """Usage of each size, shape (sizes, resources)."""
     last_usage: Floats
-    """Additional usage if a size is the last of the path, non-decreasing, shape (sizes,
-    resources)."""
+    """Additional usage if a size is the last, non-decreasing, shape (sizes, resources)."""
 
     def select(self, resources: Sequence[int]) -> Limits:
-        """Select some of the resources."""
+        """Select resources by index."""
         return Limits(self.size_usage[:, resources], self.last_usage[:, resources])
 
     def compute_usage(self, positions: Ints) -> Floats:
@@ -68,7 +63,7 @@ class Limits(Struct, frozen=True):
         return used
 
     def is_satisfied_by(self, positions: Ints) -> bool:
-        """Check whether the path over ``positions`` is within all limits."""
+        """Check whether a path is within all limits."""
         return bool((self.compute_usage(positions) <= 1 + _SLACK).all())
 
 
@@ -78,30 +73,26 @@ class BoundedPath(Struct, frozen=True):
     places: Ints
     """Ascending indices of the sizes on the path."""
     total_ns: float
-    """Total time of all requests, in ns."""
+    """Time of all requests."""
     bound_ns: float
-    """Lower bound for all paths within the limits, in ns."""
+    """Lower bound for all paths within the limits."""
 
 
 def find_priced_path(path: SizePath, limits: Limits, prices: Floats) -> Ints:
     """Find the path with the least time plus the price of its resources, shape (path sizes,).
 
-    ``prices`` has the price of each resource in ns, shape (resources,).
+    ``prices`` is in ns, shape (resources,).
     """
     return _find_priced_path(path, limits, prices).places
 
 
 class _PricedPath(Struct, frozen=True):
-    """Lower bound at given prices."""
-
     prices: Floats
     """Price of each resource in ns, shape (resources,)."""
     onward_ns: Floats
     """Least priced time after each size, excluding the size, shape (sizes,)."""
     bound_ns: float
-    """Lower bound for all paths within the limits, in ns."""
     places: Ints
-    """Cheapest path at these prices."""
 
 
 def find_cheapest_path(
@@ -148,7 +139,7 @@ def _find_fastest(path: SizePath, limits: Limits, paths: Sequence[Ints]) -> Boun
 def _search_prices(
     path: SizePath, limits: Limits, starts: Sequence[Ints]
 ) -> tuple[_PricedPath, list[Ints]]:
-    """Maximize the bound by subgradient ascent; also returns the visited paths."""
+    """Maximize the bound by subgradient ascent; also return the visited paths."""
     incumbent = _find_fastest(path, limits, starts)
     upper = incumbent.total_ns if incumbent else np.inf
     best = priced = _find_priced_path(path, limits, np.zeros(limits.size_usage.shape[1]))
@@ -172,7 +163,6 @@ def _search_prices(
 
 
 def _find_priced_path(path: SizePath, limits: Limits, prices: Floats) -> _PricedPath:
-    """Find the cheapest path at ``prices``, from the last size to the first."""
     count = len(path.replay_ns)
     size_price, replay = limits.size_usage @ prices, path.replay_ns
     onward = path.remaining_ns[1:] + limits.last_usage @ prices
@@ -218,7 +208,7 @@ class _LabelSearch:
         self._used = np.zeros((1, limits.size_usage.shape[1]))
 
     def run(self) -> BoundedPath | None:
-        """Return the best path, or the best so far with its bound if there are too many labels."""
+        """Return the best path; the best so far with its bound if there are too many labels."""
         for index in range(len(self._path.replay_ns)):
             self._extend_to(index)
             if len(self._times) > _MAX_LABELS and self._incumbent is not None:
@@ -227,7 +217,6 @@ class _LabelSearch:
         return self._incumbent
 
     def _extend_to(self, index: int) -> None:
-        """Add labels that reach the size at ``index`` from all existing labels."""
         path, best = self._path, self._best
         times = self._times + path.replay_ns[index] * (
             path.cumulative_requests[index] - self._reached
@@ -264,7 +253,6 @@ class _LabelSearch:
 
 
 def _find_undominated(times: Floats, used: Floats) -> Ints:
-    """Find labels that are not dominated in time and resources; of equal labels, the first."""
     if used.shape[1] == 1:
         order = np.lexsort((used[:, 0], times))
         ordered = used[order, 0]

@@ -26,7 +26,6 @@ from graphviz_dash.features.ladder.analysis.ladder_problem import (
 from graphviz_dash.model.absence import Missing
 
 _MAX_ADDED: Final = 4
-"""Maximum number of additional sizes."""
 
 
 _MIN_SHARE: Final = 0.01
@@ -37,30 +36,27 @@ class Coverage(Struct, frozen=True):
     """Additional sizes that cover all requests of a family."""
 
     largest_graph: int
-    """Largest captured size."""
     requests: int
-    """Number of requests of the family."""
     requests_above: int
-    """Number of requests above the largest graph."""
     new_sizes: tuple[int, ...]
-    """Additional sizes, ascending. Their times are extrapolated."""
+    """Ascending; their times are extrapolated."""
     current_use: LadderCost
     """Cost of the captured sizes."""
     use: LadderCost
     """Cost with the additional sizes."""
     step_ns: float | None
-    """Time per request outside graphs, in ns; None if unknown."""
+    """Time per request outside graphs; None if unknown."""
     eager_step_ns: float | None
-    """Mean time of a step above the largest graph today: medians by size, in ns. None if none was
+    """Mean time of a step above the largest graph today, from medians by size. None if none was
     timed."""
     graph_step_ns: float | None
-    """Predicted mean time of these steps with the additional sizes, in ns. None if unknown."""
+    """Predicted mean of these steps with the additional sizes. None if unknown."""
     graph_step_spread: Spread | None
-    """Range of ``graph_step_ns``, as consecutive steps of the recording vary. None if too few."""
+    """Range of ``graph_step_ns`` from the variation of consecutive steps. None if too few."""
 
     @property
     def gain_ns(self) -> float | None:
-        """Gain per request above the largest graph, in ns. None if unknown."""
+        """Gain per request above the largest graph. None if unknown."""
         if self.eager_step_ns is None or self.graph_step_ns is None:
             return None
         return self.eager_step_ns - self.graph_step_ns
@@ -80,18 +76,18 @@ class Coverage(Struct, frozen=True):
 
     @property
     def memory_bytes(self) -> float:
-        """Largest additional device memory, in bytes. Graphs may fit unused space of the pool."""
+        """Upper bound of the additional device memory; graphs may fit unused space of the pool."""
         return self.use.memory_bytes - self.current_use.memory_bytes
 
     @property
     def startup_ns(self) -> float:
-        """Additional startup time, in ns."""
+        """Additional startup time."""
         return self.use.startup_ns - self.current_use.startup_ns
 
 
 def select_family(report: LoopReport) -> FamilyReport:
-    """Select the family to show first: the one with the largest gain from additional sizes, or else
-    the one with known sizes and most steps."""
+    """Select the family to show first: the largest gain from additional sizes, or else the most
+    steps among known sizes."""
     gains = []
     for family in report.families:
         data = build_ladder_data(report, family)
@@ -136,7 +132,7 @@ def build_coverage(data: LadderData) -> Coverage | None:
 def _predict_steps(
     data: LadderData, problem: LadderProblem, requests: Ints
 ) -> tuple[float | None, float | None, Spread | None]:
-    """Predict the mean time of steps of the real sizes ``requests``: today, and in graphs.
+    """Predict the mean time of steps today and in graphs.
 
     Graph times are extrapolated by size, the time outside graphs by number of requests.
     """
@@ -156,7 +152,7 @@ def _predict_steps(
 
 
 def _estimate_pool_bytes(pool_bytes: Floats, sizes: Ints, current: tuple[int, ...]) -> Floats:
-    """Let the pool of the added sizes grow as between the two largest present sizes."""
+    """Extrapolate the pool from the two largest present sizes."""
     count = len(current)
     if count < 2:
         proportional: Floats = pool_bytes * (sizes / sizes[0])
@@ -169,8 +165,7 @@ def _estimate_pool_bytes(pool_bytes: Floats, sizes: Ints, current: tuple[int, ..
 def _estimate_exclusive_bytes(
     exclusive_bytes: Floats, sizes: Ints, current: tuple[int, ...]
 ) -> Floats:
-    """Let the memory that only one graph uses grow as from the smallest to the largest present
-    size."""
+    """Extrapolate exclusive memory from the smallest and the largest present size."""
     count = len(current)
     if count < 2:
         return exclusive_bytes
@@ -180,7 +175,7 @@ def _estimate_exclusive_bytes(
 
 
 def _choose_sizes(current: tuple[int, ...], largest: int) -> tuple[int, ...]:
-    """Choose evenly spaced sizes up to ``largest``, in multiples of the present spacing."""
+    """Choose evenly spaced sizes, in multiples of the present spacing."""
     top = current[-1]
     spacing = top - current[-2] if len(current) > 1 else top
     steps = -(-(largest - top) // spacing)

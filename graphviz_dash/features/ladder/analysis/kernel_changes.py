@@ -17,22 +17,19 @@ class Replacement(Struct, frozen=True):
     """A kernel replaced by another one."""
 
     old: str | None
-    """Kernel of the smaller size; None for an added kernel."""
+    """None for an added kernel."""
     new: str | None
-    """Kernel of the larger size; None for a removed kernel."""
+    """None for a removed kernel."""
     count: int
-    """Number of occurrences."""
 
 
 class KernelChange(Struct, frozen=True):
     """Two neighbouring sizes with different kernels."""
 
     smaller: MemberReport
-    """Smaller size."""
     larger: MemberReport
-    """Larger size."""
     replacements: tuple[Replacement, ...]
-    """Replacements, most frequent first."""
+    """Most frequent first."""
 
     @property
     def node_count(self) -> int:

@@ -43,31 +43,29 @@ from graphviz_dash.model.absence import Fact, Missing
 _MAX_COUNT: Final = 128
 """Maximum number of graphs for which the least time is computed."""
 _MAX_LOSS_SHARE: Final = 0.01
-"""Largest loss of the smallest set, relative to the fastest; noise alone may hide a larger one."""
+"""Largest loss of the smallest set relative to the fastest; noise may hide a larger one."""
 
 
 class Ceiling(Struct, frozen=True):
     """Largest size of a ladder, and the requests above it."""
 
     size: int
-    """Largest size; 0 if there is none."""
+    """0 if there is none."""
     replay_ns: float | None
-    """Time of a request of that size, in ns; None if there is none."""
+    """Time of a request of that size; None if there is none."""
     fallback_ns: float | None
-    """Time of the next larger request without a graph, in ns; None if not timed."""
+    """Time of the next larger request without a graph; None if not timed."""
     largest_request: int
-    """Largest requested size."""
     requests_above: int
-    """Number of requests above the largest size."""
     extended_ns: float | None
-    """Time of a graph for the largest request in ns, extrapolated from the two largest samples.
+    """Time of a graph for the largest request, extrapolated from the two largest samples.
 
-    None if no request is above the largest current size, or with fewer samples.
+    None if no request is above the largest size, or with fewer samples.
     """
     extended_gain_ns: float | None
-    """Gain per request from such a graph, over all requests, in ns.
+    """Gain per request from such a graph, over all requests.
 
-    None if ``raised_ns`` is None or no step without a graph was timed.
+    None if ``extended_ns`` is None or no step without a graph was timed.
     """
 
 
@@ -75,81 +73,73 @@ class LadderPoint(Struct, frozen=True):
     """Set of sizes with the least time for its memory and startup time."""
 
     sizes: tuple[int, ...]
-    """Sizes to capture, ascending."""
+    """Ascending."""
     use: LadderCost
-    """Cost of the sizes."""
     untimed_count: int
-    """Number of sizes whose times are interpolated."""
+    """Sizes whose times are interpolated."""
 
 
 class LadderAdvice(Struct, frozen=True):
     """Best ladders for the requests of a family, compared with the captured one."""
 
     budget: Budget
-    """Applied limits."""
     current_sizes: tuple[int, ...]
-    """Captured sizes."""
     current_use: LadderCost
-    """Cost of the captured sizes."""
     ladder: Ladder
-    """Fastest sizes."""
     use: LadderCost
-    """Cost of the fastest sizes."""
     gain_interval: Spread
-    """95% interval of the gain per request from the fastest sizes, in ns."""
+    """95% interval of the gain per request, in ns."""
     interpolated: tuple[int, ...]
     """Fastest sizes whose times are interpolated between two sampled sizes."""
     smallest: LadderPoint
     """Fewest sizes within noise of the fastest."""
     smallest_interval: Spread
-    """95% interval of the gain per request from the fewest sizes, in ns."""
+    """The same for the fewest sizes, in ns."""
     front: tuple[LadderPoint, ...]
     """Pareto front of time, memory and startup time without budgets, fewest sizes first."""
     requests: int
-    """Number of requests."""
     size_sum: int
-    """Sum of the real sizes: tokens if a size counts tokens."""
+    """Sum of the real sizes, such as tokens."""
     step_ns: float | None
-    """Time per request outside graphs, in ns, for any ladder; None if unknown."""
+    """Time per request outside graphs, for any ladder; None if unknown."""
     ceiling: Ceiling
-    """Cost of requests above the largest size."""
     curve: tuple[tuple[int, float], ...]
     """Least time per request in ns for each number of graphs, without other limits."""
 
     @property
     def gain_ns(self) -> float:
-        """Gain per request from the fastest sizes, in ns."""
+        """Gain per request from the fastest sizes."""
         return (self.current_use.total_ns - self.use.total_ns) / self.requests
 
     @property
     def smallest_gain_ns(self) -> float:
-        """Gain per request from the fewest sizes, in ns."""
+        """Gain per request from the fewest sizes."""
         return (self.current_use.total_ns - self.smallest.use.total_ns) / self.requests
 
     @property
     def is_better(self) -> bool:
-        """True if the fastest sizes are significantly better than the current ones."""
+        """True if the fastest sizes are significantly better."""
         return self.ladder.sizes != self.current_sizes and self.gain_interval.low > 0
 
     @property
     def is_smallest_better(self) -> bool:
-        """True if the fewest sizes are significantly faster than the current ones."""
+        """True if the fewest sizes are significantly faster."""
         return self.smallest.sizes != self.current_sizes and self.smallest_interval.low > 0
 
     @property
     def is_smallest_worse(self) -> bool:
-        """True if the fewest sizes are significantly slower than the current ones."""
+        """True if the fewest sizes are significantly slower."""
         high = self.smallest_interval.high
         return high is not None and high < 0
 
     def compute_request_ns(self, use: LadderCost) -> float | None:
-        """Compute the total time of a request with a ladder, in ns; None if unknown."""
+        """Compute the total time of a request; None if unknown."""
         if self.step_ns is None or not math.isfinite(use.total_ns):
             return None
         return self.step_ns + use.total_ns / self.requests
 
     def compute_throughput(self, use: LadderCost) -> float | None:
-        """Compute the throughput in size units per second, such as tokens; None if unknown."""
+        """Compute the throughput in size units, such as tokens, per second; None if unknown."""
         request_ns = self.compute_request_ns(use)
         return None if not request_ns else self.size_sum / self.requests / request_ns * 1e9
 
@@ -158,15 +148,11 @@ class LadderBasis(Struct, frozen=True):
     """Budget-independent basis of the advice for a family."""
 
     data: LadderData
-    """Measurements and requests."""
     times: TimeEstimates
-    """Medians of all samples."""
     problem: LadderProblem
     """Problem over all captured or requested sizes."""
     halves: tuple[JudgedHalf, ...]
-    """Halves that judge the gain."""
     candidate_problem: LadderProblem
-    """Problem over the candidates only."""
     best_by_count: LaddersByCount
     """Best candidate ladders for each number of graphs."""
     points: tuple[LadderPoint, ...]
@@ -233,10 +219,8 @@ def build_point(
 
 
 def recommend_ladder(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missing:
-    """Find the best ladder within ``budget``.
-
-    Without a limit on graphs, the current number of sizes applies.
-    """
+    """Find the best ladder within ``budget``; without a limit on graphs, the current number
+    applies."""
     data, times, problem = basis.data, basis.times, basis.problem
     limits = Budget(
         len(data.current_sizes) if budget.graphs is None else budget.graphs,
@@ -285,7 +269,7 @@ def recommend_ladder(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missi
 
 
 def _find_smallest(basis: LadderBasis, limits: Budget, fastest: LadderPoint) -> LadderPoint:
-    """Find the fewest sizes within ``limits`` that are not measurably slower than ``fastest``."""
+    """Find the fewest sizes that are not measurably slower than ``fastest``."""
     for point in basis.points:
         if len(point.sizes) >= len(fastest.sizes):
             break
@@ -301,7 +285,7 @@ def _find_smallest(basis: LadderBasis, limits: Budget, fastest: LadderPoint) -> 
 
 
 def _select_front(points: tuple[LadderPoint, ...]) -> tuple[LadderPoint, ...]:
-    """Select the points that no other point beats in time, memory and startup time."""
+    """Select the Pareto-optimal points."""
     costs = np.array(
         [(point.use.total_ns, point.use.memory_bytes, point.use.startup_ns) for point in points]
     )

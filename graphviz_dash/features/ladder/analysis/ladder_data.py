@@ -19,7 +19,7 @@ from graphviz_dash.features.ladder.analysis.ladder_problem import LadderProblem
 from graphviz_dash.features.ladder.analysis.outside_time import OutsideTime
 
 MAX_SIZES: Final = 512
-"""Maximum number of candidate sizes; beyond it, quantiles of the requests are used."""
+"""Maximum number of candidates; beyond it, quantiles of the requests are used."""
 
 
 class SizeCosts(Struct, frozen=True):
@@ -28,32 +28,32 @@ class SizeCosts(Struct, frozen=True):
     size: int
     """Size on the padded axis."""
     exclusive_bytes: float
-    """Device memory needed regardless of other graphs, in bytes."""
+    """Device memory regardless of other graphs."""
     pool_bytes: float
-    """Additional pool memory shared with other graphs, in bytes."""
+    """Additional pool memory, shared with other graphs."""
     startup_ns: float
-    """One-time cost: capture, instantiation and first launch, in ns."""
+    """One-time cost: capture, instantiation and first launch."""
 
 
 class LadderData(Struct, frozen=True):
     """Graphs of a family and its requests."""
 
     captured: tuple[SizeCosts, ...]
-    """Captured sizes, ascending; at least one."""
+    """Ascending; at least one."""
     samples: tuple[ReplaySamples, ...]
-    """Replay samples; at least one; a captured size may have none."""
+    """At least one; a captured size may have none."""
     requests: Ints
     """Real size of each request in order, shape (requests,)."""
     fallback_sizes: Ints
     """Real sizes of timed steps without a graph, shape (fallbacks,)."""
     fallback_ns: Floats
-    """Time of these steps beyond ``step_ns``, in ns, shape (fallbacks,)."""
+    """Time of these steps beyond ``step_ns``, shape (fallbacks,)."""
     step_ns: float | None
-    """Mean time of a step outside its replay, including waits, in ns; None if unknown."""
+    """Mean time of a step outside its replay, including waits; None if unknown."""
     fallback_base_ns: float = 0.0
-    """Time of a step outside graphs that ``fallback_ns`` excludes, in ns."""
+    """Time outside graphs that ``fallback_ns`` excludes."""
     outside: OutsideTime | None = None
-    """Time of steps outside graphs by number of requests. None if unknown."""
+    """Time outside graphs by number of requests. None if unknown."""
 
     @property
     def current_sizes(self) -> tuple[int, ...]:
@@ -67,11 +67,11 @@ class TimeEstimates(Struct, frozen=True):
     sizes: Ints
     """Sampled sizes, ascending, shape (sizes,)."""
     replay_ns: Floats
-    """GPU time of a replay of each size, in ns, shape (sizes,)."""
+    """GPU time of a replay, shape (sizes,)."""
     fallback_sizes: Ints
     """Sizes that ran without a graph, ascending, shape (fallback sizes,)."""
     fallback_ns: Floats
-    """Time of these steps beyond ``step_ns``, in ns, shape (fallback sizes,)."""
+    """Time of these steps beyond ``step_ns``, shape (fallback sizes,)."""
 
 
 def estimate_times(data: LadderData) -> TimeEstimates:
@@ -87,7 +87,7 @@ def estimate_times(data: LadderData) -> TimeEstimates:
 
 
 def collect_sizes(data: LadderData, requests: Ints) -> Ints:
-    """Combine captured and requested sizes, up to the largest captured size.
+    """Combine captured and requested sizes, up to the largest captured one.
 
     Other sizes have no advantage, because times between captured sizes are linear.
     """
@@ -97,7 +97,7 @@ def collect_sizes(data: LadderData, requests: Ints) -> Ints:
 
 
 def select_candidates(sizes: Ints, requests: Ints) -> Ints:
-    """Select the indices of candidate sizes: all, or at most ``MAX_SIZES``."""
+    """Select the indices of at most ``MAX_SIZES`` candidate sizes."""
     if len(sizes) <= MAX_SIZES:
         return np.arange(len(sizes))
     covered = np.sort(requests[requests <= sizes[-1]])
@@ -108,7 +108,7 @@ def select_candidates(sizes: Ints, requests: Ints) -> Ints:
 def build_problem(
     data: LadderData, times: TimeEstimates, sizes: Ints, requests: Ints, counts: Floats
 ) -> LadderProblem:
-    """Build the ladder problem for ``sizes`` and ``requests`` with their ``counts``.
+    """Build the ladder problem.
 
     Values are interpolated between known sizes and constant beyond them, but times are extrapolated
     above the largest. Fallback times are infinite if none was observed.

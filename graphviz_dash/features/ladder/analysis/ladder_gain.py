@@ -43,9 +43,8 @@ class JudgedHalf(Struct, frozen=True):
     """Half of the requests and samples for choosing ladders, and resamples of the other half."""
 
     choice_problem: LadderProblem
-    """Problem over the candidate sizes."""
     best_by_count: LaddersByCount
-    """Best of these ladders for each number of graphs."""
+    """Best ladders for each number of graphs."""
     judge_problem: LadderProblem
     """Problem over all sizes, with the other half's requests and the times of one resample."""
     counts: Floats
@@ -57,7 +56,7 @@ class JudgedHalf(Struct, frozen=True):
     requests: int
     """Number of requests in the other half."""
     current_ns: Floats
-    """Total time of these requests with the current sizes, in ns, shape (resamples,)."""
+    """Time of these requests with the current sizes, shape (resamples,)."""
 
 
 def build_judged_halves(
@@ -65,8 +64,7 @@ def build_judged_halves(
 ) -> tuple[JudgedHalf, ...]:
     """Build both halves, each judged by the other.
 
-    Ladders are chosen among ``sizes[candidates]`` with up to ``most`` graphs. ``whole`` holds the
-    estimates from all samples.
+    Ladders are chosen among ``sizes[candidates]``. ``estimates`` come from all samples.
     """
     halves = _split_halves(data)
     return tuple(
@@ -78,12 +76,12 @@ def build_judged_halves(
 def compute_gain_interval(
     halves: Sequence[JudgedHalf], budget: Budget, sizes: Sequence[int], gain_ns: float
 ) -> Spread:
-    """Compute the 95% interval of the gain per request from ``sizes``, in ns.
+    """Compute the 95% interval of the gain per request, in ns.
 
-    ``gain_ns`` is the gain from all samples. Its upper end comes from resamples. The lower end also
-    covers the gain of the fastest ladders within ``budget`` that one half of the requests chooses
-    and the other half judges, because the fastest ladder of the same data looks better than it is
-    (V. Chernozhukov and others, "Double/debiased machine learning", 2018).
+    ``gain_ns`` is the gain from all samples. The upper end comes from resamples. The lower end also
+    covers the gain of the ladders that one half of the requests chooses and the other half judges,
+    because the fastest ladder of the same data looks better than it is (V. Chernozhukov and others,
+    "Double/debiased machine learning", 2018).
     """
     gains, cross_fitted_gains = [np.full(1, gain_ns)], [np.full(1, gain_ns)]
     for half in halves:
@@ -111,16 +109,13 @@ def is_loss_significant(
 
 
 def _compute_spread(parts: Sequence[Floats], count: int) -> Spread:
-    """Compute the 95% interval of resampled values of ``count`` requests; infinite ones are
-    omitted."""
+    """Compute the 95% interval of resampled values, without infinite ones."""
     values = np.concatenate(parts)
     finite = values[np.isfinite(values)]
     return compute_interval(finite if len(finite) else np.zeros(1), count)
 
 
 class _ChoiceInputs(Struct, frozen=True):
-    """Inputs shared by both halves; see :func:`build_judged_halves`."""
-
     estimates: TimeEstimates
     sizes: Ints
     candidates: Ints
@@ -164,7 +159,7 @@ def _judge_half(
 
 
 def _compute_totals(half: JudgedHalf, ladder: Sequence[int]) -> Floats:
-    """Compute the total time of the judging requests with ``ladder`` in each resample, in ns."""
+    """Compute the time of the judging requests in each resample, in ns."""
     problem, counts = half.judge_problem, half.counts
     padded = find_padded_places(problem, find_places(problem, ladder))
     has_graph = padded >= 0
@@ -180,7 +175,7 @@ def _compute_totals(half: JudgedHalf, ladder: Sequence[int]) -> Floats:
 
 
 def _split_halves(data: LadderData) -> tuple[LadderData, LadderData]:
-    """Split requests into alternating blocks and samples into alternating halves.
+    """Split requests into alternating blocks, samples into alternating halves.
 
     A member with one sample has it in both halves.
     """
@@ -214,17 +209,14 @@ def _split_halves(data: LadderData) -> tuple[LadderData, LadderData]:
 
 
 def _compute_fallbacks(counts: Floats, fallback_ns: Floats) -> Floats:
-    """Compute the total fallback time, shape (resamples,); infinite if any time is unknown.
-
-    ``counts`` has shape (resamples, sizes).
-    """
+    """Compute the total fallback time, shape (resamples,); infinite if any time is unknown."""
     timed = np.isfinite(fallback_ns)
     total = counts[:, timed] @ fallback_ns[timed]
     return np.where((counts[:, ~timed] > 0).any(axis=1), np.inf, total)
 
 
 def _resample_counts(requests: Ints, sizes: Ints, generator: np.random.Generator) -> Floats:
-    """Resample blocks of requests and count each of ``sizes``, shape (resamples, sizes).
+    """Resample blocks of requests, shape (resamples, sizes).
 
     Blocks preserve the correlation of neighbouring requests.
     """

@@ -69,7 +69,7 @@ def build_ladder_data(
 
 
 def _compute_step_ns(columns: LoopColumns, family: FamilyReport, rows: Ints) -> float | None:
-    """Compute the mean time of the steps ``own`` outside their replays, in ns, including waits."""
+    """Compute the mean time of the steps outside their replays, in ns, including waits."""
     if family.step_ns is None or not len(rows):
         return None
     sizes, times = fit_size_times(
@@ -123,7 +123,7 @@ def _compute_costs(
 
 
 def _estimate_explained_bytes(members: Sequence[MemberReport]) -> dict[int, float]:
-    """Estimate the pool bytes that each member keeps for its size, by member index.
+    """Estimate the pool bytes that each member keeps for its size.
 
     Excess over later captures is a library workspace.
     """

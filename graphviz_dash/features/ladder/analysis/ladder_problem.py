@@ -17,26 +17,22 @@ class LadderProblem(Struct, frozen=True):
     sizes: Ints
     """Candidate sizes, ascending, shape (sizes,)."""
     replay_ns: Floats
-    """Time of a step that replays each size, in ns."""
+    """Time of a step that replays each size."""
     exclusive_bytes: Floats
-    """Device memory of each graph regardless of others: executable and exclusive pool memory, in
-    bytes."""
+    """Device memory regardless of other graphs: executable and exclusive pool memory."""
     pool_bytes: Floats
-    """Pool of graphs up to each size, in bytes, non-decreasing; graphs reuse the same memory."""
+    """Pool of graphs up to each size, non-decreasing; graphs reuse the same memory."""
     startup_ns: Floats
-    """One-time cost of each graph: capture, instantiation and first launch, in ns."""
+    """One-time cost: capture, instantiation and first launch."""
     requests: Ints
     """Requested sizes, ascending, shape (requests,)."""
     counts: Floats
     """Number of requests of each size."""
     fallback_ns: Floats
-    """Time of a step without a graph for each request, in ns.
-
-    Infinite if unknown, so that a ladder must cover the request.
-    """
+    """Time of each request without a graph; infinite if unknown, so that a ladder must cover it."""
 
     def select(self, positions: Ints) -> LadderProblem:
-        """Restrict the problem to the sizes at ``positions``."""
+        """Restrict the problem to some sizes."""
         return replace(
             self,
             sizes=self.sizes[positions],
@@ -52,7 +48,7 @@ class LadderProblem(Struct, frozen=True):
         return cumulative[np.searchsorted(self.requests, self.sizes, side="right")]
 
     def compute_remaining_ns(self) -> Floats:
-        """Compute the fallback time of all requests above each size, in ns, shape (1 + sizes,).
+        """Compute the fallback time of all requests above each size, shape (1 + sizes,).
 
         The first entry is that of an empty ladder.
         """
@@ -66,22 +62,21 @@ class Budget(Struct, frozen=True):
     """Limits of a ladder; None for no limit."""
 
     graphs: int | None = None
-    """Maximum number of graphs."""
     memory_bytes: int | None = None
-    """Maximum device memory of the graphs, including their pool, in bytes."""
+    """Device memory of the graphs, including their pool."""
     startup_ns: int | None = None
-    """Maximum time until the last graph is ready, in ns."""
+    """Time until the last graph is ready."""
 
 
 class Ladder(Struct, frozen=True):
     """Chosen sizes, with a bound on their distance from the optimum."""
 
     sizes: tuple[int, ...]
-    """Sizes to capture, ascending; empty if no graph pays off."""
+    """Ascending; empty if no graph pays off."""
     total_ns: float
-    """Total time of all requests, in ns."""
+    """Time of all requests."""
     bound_ns: float
-    """Lower bound for all ladders within the budget, in ns; ``total_ns`` for the optimum."""
+    """Lower bound for all ladders within the budget; ``total_ns`` for the optimum."""
 
     @property
     def is_best(self) -> bool:
@@ -90,25 +85,22 @@ class Ladder(Struct, frozen=True):
 
 
 class LadderCost(Struct, frozen=True):
-    """Cost of one ladder for the requests of a problem."""
+    """Cost of a ladder for the requests of a problem."""
 
     total_ns: float
-    """Total time of all requests, in ns; infinite if a fallback time is unknown."""
+    """Time of all requests; infinite if a fallback time is unknown."""
     padding_ns: float
-    """Padding cost: part of the total beyond graphs of the exact sizes, in ns."""
+    """Part of the total beyond graphs of the exact sizes."""
     fallback_ns: float
-    """Part of the total without a graph, in ns."""
+    """Part of the total without a graph."""
     fallbacks: float
     """Number of requests without a graph."""
     memory_bytes: float
-    """Device memory of the graphs, in bytes."""
     startup_ns: float
-    """Time to prepare the graphs, in ns."""
 
 
 def find_padded_places(problem: LadderProblem, padded_positions: Ints) -> Ints:
-    """Find the padded size of each request among ``padded_positions``; -1 if all are smaller. Shape
-    (requests,)."""
+    """Find the padded size of each request; -1 if all are smaller. Shape (requests,)."""
     ladder = problem.sizes[padded_positions]
     position = np.searchsorted(ladder, problem.requests, side="left")
     return np.where(position < len(ladder), np.append(padded_positions, -1)[position], -1)
@@ -120,7 +112,7 @@ def find_places(problem: LadderProblem, sizes: Sequence[int]) -> Ints:
 
 
 def compute_ladder_cost(problem: LadderProblem, sizes: Sequence[int]) -> LadderCost:
-    """Compute the cost of the ladder ``sizes``, a subset of ``problem.sizes``."""
+    """Compute the cost of ``sizes``, a subset of ``problem.sizes``."""
     positions = find_places(problem, sizes)
     padded = find_padded_places(problem, positions)
     counts = problem.counts
@@ -140,7 +132,7 @@ def compute_ladder_cost(problem: LadderProblem, sizes: Sequence[int]) -> LadderC
 
 
 def compute_memory_bytes(problem: LadderProblem, positions: Ints) -> float:
-    """Compute the device memory of the graphs at ascending ``positions``, in bytes."""
+    """Compute the device memory of the graphs at ascending ``positions``."""
     if not len(positions):
         return 0.0
     return float(problem.exclusive_bytes[positions].sum() + problem.pool_bytes[positions[-1]])

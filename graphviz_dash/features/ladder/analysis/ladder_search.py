@@ -1,7 +1,6 @@
 """Exact search for the best ladder of capture sizes within a budget.
 
 Requests are padded to the next captured size, so a ladder is a shortest path over ascending sizes.
-A limit on graphs limits the arcs; budget_search handles memory and startup time.
 """
 
 from __future__ import annotations
@@ -23,24 +22,23 @@ from graphviz_dash.features.ladder.analysis.ladder_problem import Budget, Ladder
 
 _EQUAL: Final = 1 + 1e-12
 _PRICES: Final = (0.0, *np.geomspace(1e-4, 1.0, 8).tolist())
-"""Prices of all memory or all startup time, relative to the total time of the requests."""
+"""Prices of all memory or startup time, relative to the total time of the requests."""
 
 
 class LaddersByCount(Struct, frozen=True):
     """Best ladder for each number of graphs; the most expensive part of a limited search."""
 
     max_count: int
-    """Maximum number of graphs."""
     places: tuple[Ints, ...]
-    """Indices of their sizes, by number of graphs.
+    """Indices of their sizes.
 
     Omits numbers of graphs that cannot cover requests with unknown fallback times.
     """
     totals_ns: tuple[float, ...]
-    """Total time of all requests with each ladder, in ns."""
+    """Time of all requests with each ladder."""
 
     def select_up_to(self, graphs: int) -> LaddersByCount:
-        """Select the ladders with at most ``graphs`` graphs."""
+        """Select the ladders with at most this many graphs."""
         selected = [
             number for number, positions in enumerate(self.places) if len(positions) <= graphs
         ]
@@ -85,17 +83,16 @@ def find_best_ladder(
 
 
 def find_ladders_by_count(problem: LadderProblem, max_count: int) -> LaddersByCount:
-    """Find the fastest ladder for each feasible number of graphs up to ``most``."""
+    """Find the fastest ladder for each feasible number of graphs."""
     path = _build_path(problem)
     ladders = _search_by_count(path, min(max_count, len(problem.sizes)))
     return LaddersByCount(max_count, tuple(ladders), tuple(map(path.compute_total_ns, ladders)))
 
 
 def find_tradeoffs(problem: LadderProblem) -> tuple[Ints, ...]:
-    """Find ladders that trade time for memory and startup time, as indices of their sizes.
+    """Find Pareto-optimal trades of time for memory and startup time, as indices of sizes.
 
-    Each has the least time plus priced memory and startup time, over a grid of prices, so all are
-    Pareto-optimal. Empty if a fallback time is unknown. O(sizes^2) for each price.
+    Prices of both form a grid. Empty if a fallback time is unknown. O(sizes^2) for each price.
     """
     path = _build_path(problem)
     memory = float(problem.exclusive_bytes.sum() + problem.pool_bytes[-1:].sum())
@@ -136,7 +133,6 @@ def _build_limits(problem: LadderProblem, budget: Budget) -> Limits:
 
 
 def _search_by_count(path: SizePath, max_count: int) -> list[Ints]:
-    """Find the fastest feasible ladder for each number of graphs up to ``most``."""
     count = len(path.replay_ns)
     positions = np.arange(count)
     total_by_size = path.replay_ns * path.cumulative_requests

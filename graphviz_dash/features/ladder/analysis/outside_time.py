@@ -19,28 +19,27 @@ from graphviz_dash.analysis.loop.size_times import (
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind, compute_percentiles
 
 BLOCK_STEPS: Final = 32
-"""Number of consecutive steps whose median shows how the machine varies."""
+"""Consecutive steps whose median shows how the machine varies."""
 _MIN_BLOCKS: Final = 8
-"""Minimum number of blocks for an interval."""
+"""Blocks needed for an interval."""
 _MIN_COUNTS: Final = 3
-"""Minimum number of distinct request counts for a slope."""
+"""Distinct request counts needed for a slope."""
 
 
 class OutsideTime(Struct, frozen=True):
     """Time of a step outside its graphs: a line over the number of requests."""
 
     base_ns: float
-    """Time that does not depend on the number of requests, in ns."""
+    """Time independent of the number of requests."""
     request_ns: float
-    """Additional time per request, in ns; 0 if unknown or not rising."""
+    """Additional time per request; 0 if unknown or not rising."""
     ratios: Spread | None
-    """Measured to estimated time: p5 to p95 of medians of ``BLOCK_STEPS`` consecutive steps of the
-    program. None with too few steps.
-    """
+    """Measured to estimated time: p5 to p95 of medians of ``BLOCK_STEPS`` consecutive steps. None
+    with too few steps."""
     sizes: Ints
     """Real sizes of the recorded steps, ascending, shape (sizes,)."""
     requests: Floats
-    """Median number of requests of these steps, shape (sizes,); 0 if unknown."""
+    """Their median number of requests, shape (sizes,); 0 if unknown."""
 
     def estimate(self, sizes: Ints) -> Floats:
         """Estimate the time of steps of the real ``sizes`` in ns, shape (sizes,)."""
@@ -95,7 +94,7 @@ def _fit_line(columns: LoopColumns, family: FamilyReport) -> _Line | None:
 
 
 def _fit_requests(requests: Ints, outside_ns: Floats) -> tuple[float, float]:
-    """Fit a line to the medians by number of requests, weighted by the number of steps."""
+    """Fit a line to the medians by number of requests, weighted by steps."""
     median_ns = compute_median(outside_ns)
     if (requests == NONE).any():
         return median_ns, 0.0
@@ -120,7 +119,7 @@ def _collect_requests(columns: LoopColumns, family: int) -> tuple[Ints, Floats]:
 
 
 def _measure_variation(columns: LoopColumns, lines: list[_Line]) -> Spread | None:
-    """Measure how far consecutive steps of all families are from their lines."""
+    """Measure the distance of consecutive steps of all families from their lines."""
     rows = np.concatenate([line.rows for line in lines])
     ratios = np.concatenate([line.compute_ratios(columns.requests) for line in lines])
     count = len(rows) // BLOCK_STEPS

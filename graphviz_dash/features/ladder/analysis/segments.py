@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _MIN_GAP_DIVISOR: Final = 1000
-"""Inverse of the smallest share of a step for a separate idle piece; less is below a pixel."""
+"""Inverse of the smallest share of a step for an idle piece; less is below a pixel."""
 
 
 class PieceKind(StrEnum):
@@ -34,19 +34,18 @@ class StepPiece(Struct, frozen=True):
     """A time span of a step."""
 
     kind: PieceKind
-    """GPU activity."""
     graph: str | None
-    """Replayed graph; None for other kinds, and if unknown."""
+    """None for other kinds, and if unknown."""
     start_ns: int
-    """Start in ns since the start of the step."""
+    """In ns since the start of the step."""
     end_ns: int
-    """End in ns since the start of the step."""
+    """In ns since the start of the step."""
     kernels: int
-    """Number of trace rows: kernels, copies and sets."""
+    """Trace rows: kernels, copies and sets."""
     busy_ns: int = 0
-    """Busy time in ns, excluding time covered by earlier pieces."""
+    """Excludes time covered by earlier pieces."""
     replay: int | None = None
-    """Index of the replay; a replay with concurrent eager work spans several pieces. None for other
+    """Index of the replay, which spans several pieces if concurrent with eager work. None for other
     kinds."""
 
     @property
@@ -59,18 +58,16 @@ class SegmentedStep(Struct, frozen=True):
     """The traced step of median length."""
 
     step: int
-    """Step number."""
     duration_ns: int
-    """Length under the profiler, in ns."""
+    """Length under the profiler."""
     pieces: tuple[StepPiece, ...]
-    """Pieces in order, with idle time between.
+    """In order, with idle time between.
 
     If replays overlap eager work, a piece starts at the end of the previous one.
     """
 
     def compute_share(self, kind: PieceKind) -> float:
-        """Compute the share of the step with work of a kind, or idle, 0 to 1; gaps count as
-        idle."""
+        """Compute the share of the step with work of a kind, 0 to 1; gaps count as idle."""
         if not self.duration_ns:
             return 0.0
         idle = kind is PieceKind.IDLE
@@ -84,7 +81,7 @@ class SegmentedStep(Struct, frozen=True):
 
 
 def divide_step(trace: Trace, steps: Sequence[Step], match: ReplayMatch) -> SegmentedStep | Missing:
-    """Divide the median step among those with the most graph launches; near-linear in the trace."""
+    """Divide the median step among those with the most graph launches; near-linear."""
     marked = [step for step in steps if step.method is not StepMethod.WHOLE and len(step.gpu_rows)]
     if not marked:
         return Missing(Fact.TRACED_STEPS, "the trace marks no steps")

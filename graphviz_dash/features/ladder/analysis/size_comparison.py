@@ -17,7 +17,7 @@ class SizeRow(Struct, frozen=True):
     other_axes: tuple[int, ...]
     """Other numbers of the key."""
     members: Mapping[str, MemberReport]
-    """Family members by run name."""
+    """By run name."""
 
     def compute_change(self, before: str, after: str) -> float | None:
         """Compute the relative change of the replay time; None if either was not timed."""
@@ -31,13 +31,10 @@ class SizeComparison(Struct, frozen=True):
     """A family in several runs."""
 
     family: str
-    """Name of the family."""
     axis: str
-    """Padded axis."""
     families: Mapping[str, FamilyReport]
-    """Family by run name; at least two."""
+    """By run name; at least two."""
     rows: tuple[SizeRow, ...]
-    """Rows by size."""
 
 
 def compare_sizes(reports: Sequence[LoopReport]) -> tuple[SizeComparison, ...]:

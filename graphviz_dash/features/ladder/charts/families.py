@@ -36,24 +36,23 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import format_bytes, format_count, format_ns, pluralize
 
 _LOG_AXIS_RATIO: Final = 16
-"""Ratio of largest to smallest size from which the size axis is logarithmic."""
+"""Ratio of largest to smallest size from which the axis is logarithmic."""
 _MAX_TICKS: Final = 24
-"""Maximum number of sizes with a tick each."""
 _MAX_POINTS: Final = 240
-"""Maximum number of graphs drawn as points with bars; more become a line with a band."""
+"""Graphs drawn as points with bars; more become a line with a band."""
 _MAX_CHANGE_LINES: Final = 12
-"""Maximum number of kernel changes with a line each."""
+"""Kernel changes with a line each."""
 _EQUAL_TOLERANCE: Final = 1e-6
 """Relative difference below which two times are drawn as one."""
 _MAX_BARS: Final = 240
-"""Maximum number of request sizes drawn individually; more are grouped by padded size."""
+"""Request sizes drawn individually; more are grouped by padded size."""
 
 
 def draw_family(
     family: FamilyReport, changes: Sequence[KernelChange], theme: Theme
 ) -> go.Figure | None:
-    """Draw replay time with quartiles by size; below it request counts, padding cost and fallback
-    cost. None if no size is known."""
+    """Draw replay time with quartiles by size, then requests, padding and fallback cost. None if no
+    size is known."""
     members = [member for member in family.members if member.size]
     timed = [member for member in members if member.gpu]
     if not timed:
@@ -100,7 +99,6 @@ def _configure_size_axis(
     losses: Sequence[SizeLoss],
     bottom: str,
 ) -> None:
-    """Configure the shared size axis, with labels below the subplot ``bottom``."""
     all_sizes = [*sizes, *(loss.size for loss in losses)]
     is_log = max(all_sizes) > _LOG_AXIS_RATIO * min(all_sizes)
     axis = family.family.size_axis
@@ -122,7 +120,6 @@ def _build_log_ticks(sizes: Sequence[int]) -> dict[str, Any]:
 
 
 def _select_spaced_ticks(ticks: Sequence[int], *, wide: bool) -> list[int]:
-    """Select ticks with enough distance for their labels."""
     selected = [ticks[-1]]
     for tick in reversed(ticks[:-1]):
         is_spaced = selected[-1] / tick > 1.25 if wide else selected[-1] - tick > ticks[-1] / 22
@@ -134,8 +131,7 @@ def _select_spaced_ticks(ticks: Sequence[int], *, wide: bool) -> list[int]:
 def _add_lines(
     figure: go.Figure, timed: Sequence[MemberReport], unit_ns: float, theme: Theme
 ) -> None:
-    """Draw a line per combination of the other key numbers. Graphs are points with quartile bars,
-    or a band if there are many."""
+    """Draw a line per combination of the other key numbers; many graphs become a band."""
     other_keys = sorted({member.other_axes for member in timed})
     colours = [get_colour(hue, theme) for hue in (BLUE, MAGENTA, VIOLET, WARNING, GREY)]
     for number, other_key in enumerate(other_keys):
@@ -211,7 +207,7 @@ def _format_hover(member: MemberReport) -> str:
 
 
 def _add_changes(figure: go.Figure, changes: Sequence[KernelChange], theme: Theme) -> None:
-    """Mark changes of kernels between two sizes, with dotted lines unless there are too many."""
+    """Mark changes of kernels, with dotted lines unless there are too many."""
     colour = get_colour(WARNING, theme)
     for change in changes if len(changes) <= _MAX_CHANGE_LINES else ():
         figure.add_shape(
@@ -240,12 +236,12 @@ def _add_changes(figure: go.Figure, changes: Sequence[KernelChange], theme: Them
 
 
 def _compute_midpoint(change: KernelChange) -> float:
-    """Return the geometric mean of a change's sizes, near the middle on either axis type."""
+    """Return the geometric mean of both sizes, near the middle on either axis type."""
     return float(((change.smaller.size or 1) * (change.larger.size or 1)) ** 0.5)
 
 
 def format_kernel_change(change: KernelChange) -> str:
-    """Format the change as hover markup: its sizes and most frequent replacements."""
+    """Format a change as hover markup."""
     lines = [
         (
             f"{replacement.count} × {_format_kernel_name(replacement.old)} → "
@@ -304,7 +300,6 @@ def _add_requests(figure: go.Figure, losses: Sequence[SizeLoss], theme: Theme) -
 
 
 def _add_losses(figure: go.Figure, losses: Sequence[SizeLoss], axis: str, theme: Theme) -> str:
-    """Add the padding cost; return the title of its axis."""
     losses_ns = [max(loss.padding_ns, 0.0) for loss in losses]
     text = [
         f"<b>{loss.size:,}</b><br>{format_ns(loss.padding_ns)} padding cost for "
@@ -319,7 +314,6 @@ def _add_losses(figure: go.Figure, losses: Sequence[SizeLoss], axis: str, theme:
 
 
 def _add_fallbacks(figure: go.Figure, losses: Sequence[SizeLoss], axis: str, theme: Theme) -> str:
-    """Add the fallback cost; return the title of its axis."""
     losses_ns = [max(loss.fallback_ns or 0.0, 0.0) for loss in losses]
     text = [
         f"<b>{loss.size:,}</b><br>{format_ns(loss.fallback_ns or 0.0)} fallback cost for "
@@ -343,7 +337,7 @@ def _add_stems(
     colour: str,
     axis: str,
 ) -> None:
-    """Add vertical strokes, which have a constant width on both axis types, unlike bars."""
+    """Add vertical strokes; unlike bars, they have a constant width on both axis types."""
     width = 5 if len(losses) <= 40 else 3 if len(losses) <= 110 else 1.5
     visible = [index for index in range(len(losses)) if high[index] > low[index]]
     x: list[float | None] = []
@@ -367,8 +361,7 @@ def _add_stems(
 
 
 def draw_cumulative_costs(family: FamilyReport, theme: Theme) -> go.Figure | None:
-    """Draw cumulative device memory and startup time of all graphs up to each size; None if no size
-    is known."""
+    """Draw cumulative device memory and startup time by size; None if no size is known."""
     members = [member for member in family.members if member.size]
     if not members:
         return None
@@ -410,7 +403,7 @@ def draw_cumulative_costs(family: FamilyReport, theme: Theme) -> go.Figure | Non
 
 
 def _compute_label_width(figure: go.Figure) -> float:
-    """Compute the label width in pixels of axes from zero, by the largest value."""
+    """Compute the label width in pixels, by the largest value."""
     largest = max((y for trace in figure.data for y in trace.y if y is not None), default=0.0)
     return compute_tick_width([f"{largest:,.0f}", "0.05"])
 
@@ -427,13 +420,10 @@ _SET_MARKS: Final = {
     "recommended": (ACCENT, "diamond"),
     "fastest": (BLUE, "circle"),
 }
-"""Colour and symbol of a set of sizes."""
 
 
 def draw_ladder(advice: LadderAdvice, theme: Theme) -> go.Figure | None:
-    """Draw the minimum time per request by number of sizes, with the current, recommended and
-    fastest sizes;
-    None if there is only one number."""
+    """Draw the minimum time per request by number of sizes; None if there is only one number."""
     curve = [(count, ns) for count, ns in advice.curve if count]
     if len(curve) < 2:
         return None

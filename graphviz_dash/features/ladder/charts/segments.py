@@ -22,8 +22,8 @@ _COLOURS: Final[Mapping[PieceKind, Shade]] = {
 
 
 def draw_segments(step: SegmentedStep, names: Mapping[str, str], theme: Theme) -> go.Figure:
-    """Draw one row with each replay, each period of eager work, and hatched idle time. ``names``
-    maps graph ids to names."""
+    """Draw one row of replays, eager work, and hatched idle time; ``names`` maps graph ids to
+    names."""
     unit = choose_time_unit(step.duration_ns)
     figure = go.Figure()
     for kind, colour in _COLOURS.items():

@@ -18,7 +18,7 @@ _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x", "star")
 
 
 def draw_size_comparison(compared: SizeComparison, theme: Theme) -> go.Figure | None:
-    """Draw a line per run, with distinct colour and marker; None if no replay was timed."""
+    """Draw a line per run; None if no replay was timed."""
     timed = {
         run: [member for member in family.members if member.size and member.gpu]
         for run, family in compared.families.items()

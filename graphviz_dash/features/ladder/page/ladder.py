@@ -42,7 +42,7 @@ _MAX_GRAPHS: Final = 512
 
 
 def show_coverage(key: str, run: int, family: int, loop: LoopReport) -> None:
-    """Show why steps of an engine ran without a graph, and worthwhile sizes for them to copy."""
+    """Show why steps of an engine ran without a graph, and sizes to copy."""
     report = loop.families[family]
     reasons = describe_eager_steps(loop) if loop.engine is not None else ()
     show_markup(*(format_element("p", escape_html(reason), "said") for reason in reasons))
@@ -57,7 +57,7 @@ def show_coverage(key: str, run: int, family: int, loop: LoopReport) -> None:
 
 @st.fragment
 def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None:
-    """Show the advice for a family, given by its indices in the reports of the experiment ``key``.
+    """Show the advice for a family, given by its indices in the reports.
 
     A fragment: a changed budget redraws only this panel.
     """
@@ -125,7 +125,7 @@ def _show_sizes(text: str) -> None:
 
 
 def _read_limit(name: str, label: str, placeholder: str, minimum: int) -> int | None:
-    """Show a field for a limit stored as a URL parameter; None if empty."""
+    """Show a field stored as a URL parameter; None if empty."""
     parameter = url_state.get_value(name) or ""
     number = (
         int(parameter)
@@ -150,7 +150,7 @@ def _read_limit(name: str, label: str, placeholder: str, minimum: int) -> int | 
 
 
 def _format_uses(result: LadderAdvice, *, brief: bool) -> str:
-    """Format the compared sets; ``brief`` has the main rows of the current and recommended one."""
+    """Format the compared sets; ``brief`` omits minor rows and the fastest set."""
     count = 2 if brief else None
     cells = [
         [

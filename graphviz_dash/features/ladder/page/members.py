@@ -25,12 +25,11 @@ from graphviz_dash.ui.page.tables import show_rows
 from graphviz_dash.ui.state.catalogue import Entry
 
 _MEMBER: Final = "member"
-"""URL parameter of the selected row."""
 
 
 @st.fragment
 def show_members_table(entry: Entry, report: LoopReport, family: FamilyReport) -> None:
-    """Show the cost of each member of ``family``; the selected row links to its graph.
+    """Show the cost of each member; the selected row links to its graph.
 
     A fragment: selecting a row redraws only its links.
     """
@@ -81,7 +80,7 @@ def _select_row(row: int | None) -> None:
 
 
 def _show_links(entry: Entry, report: LoopReport, graphs: list[str], title: str) -> None:
-    """Show links to the graphs of the selected row, at most eight segments."""
+    """Show links to at most eight segments."""
     with st.container(horizontal=True, key="member-links"):
         for number, graph in enumerate(graphs[:8], 1):
             query = {"run": report.run, "graph": graph}

@@ -19,7 +19,7 @@ def show_modes_panel(report: LoopReport) -> None:
 
 
 def show_modes_of_runs(reports: Sequence[LoopReport]) -> None:
-    """Show the steps of runs with several phases or modes; nothing without any."""
+    """Show the steps of runs with several phases or modes."""
     reports_with_modes = [report for report in reports if _count_timed_modes(report) > 1]
     if reports_with_modes:
         st.header("Steps by mode", anchor=False)
@@ -31,7 +31,7 @@ def _count_timed_modes(report: LoopReport) -> int:
 
 
 def _format_modes(reports: Sequence[LoopReport]) -> str:
-    """Format the steps by phase and mode, by run if there are several."""
+    """Format the modes, by run if there are several."""
     groups = []
     for report in reports:
         columns = list_mode_columns(report)

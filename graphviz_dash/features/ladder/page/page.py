@@ -73,8 +73,7 @@ _RECORD_COMMAND: Final = "graphviz-dash collect -o FOLDER -- python server.py"
 def render() -> None:
     """Render the page.
 
-    The loop is drawn immediately. The graphs, which may have a million nodes, are read in the
-    background afterwards.
+    The loop is drawn immediately; graphs, which may have a million nodes, load in the background.
     """
     entry = find_selected_entry()
     reports = () if entry is None else _get_reports(entry)
@@ -172,7 +171,7 @@ def _select_family(report: LoopReport, default: int) -> int:
 
 
 def show_segments_panel(entry: Entry, report: LoopReport, family: FamilyReport) -> None:
-    """Show the replays of a step of ``family``, and a traced step as a strip."""
+    """Show the replays of a step, and a traced step as a strip."""
     show_markup(format_element("p", escape_html(describe_segments(family)), "said"))
     try:
         step = get_traced_segments(entry.key, report.run)
@@ -195,7 +194,7 @@ _HEAD = ("graph", "captured at", "nodes", "replays", "capture time")
 
 
 def show_recorded_graphs(run: Run) -> None:
-    """Show the graphs of ``run`` by number of replays, and how to record sizes and step times."""
+    """Show the graphs by number of replays, and how to record sizes and step times."""
     recording = run.recording
     if recording is None:
         return
@@ -229,7 +228,6 @@ def _format_row(graph: RecordedGraph) -> list[str]:
 
 
 _ROWS: Final = 60
-"""Maximum number of listed sizes."""
 
 
 def show_comparison_panel(key: str, reports: Sequence[LoopReport], family: str) -> None:

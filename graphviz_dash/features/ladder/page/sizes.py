@@ -36,11 +36,8 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
 _MAX_CHANGES: Final = 30
-"""Maximum number of listed kernel changes."""
 _MAX_REPLACEMENTS: Final = 12
-"""Maximum number of replacements listed per change."""
 _POLL_SECONDS: Final = 0.4
-"""Seconds between checks whether the graphs are loaded."""
 
 
 class Slots(Struct, frozen=True):
@@ -49,14 +46,11 @@ class Slots(Struct, frozen=True):
     picture: DeltaGenerator
     """Chart over size, which then gets marks."""
     text: DeltaGenerator
-    """Text about kernels below the chart."""
+    """Text below the chart."""
 
 
 def show_size_panel(key: str, number: int, family_index: int, family: FamilyReport) -> Slots | None:
-    """Show replay time, requests and losses by size.
-
-    The indices select a report and a family in it. Returns None if there is nothing left to mark.
-    """
+    """Show replay time, requests and losses by size; None if there is nothing left to mark."""
     st.header("Replay time, requests and overhead by size", anchor=False)
     show_markup(format_element("p", escape_html(describe_losses(family)), "said"))
     slots = Slots(st.empty(), st.container())
@@ -88,10 +82,7 @@ def _draw_chart(
 def mark_kernel_changes(
     key: str, number: int, family_index: int, family: FamilyReport, slots: Slots
 ) -> None:
-    """Mark sizes where the kernel selection changes.
-
-    Large graphs are loaded in the background while the page stays responsive.
-    """
+    """Mark sizes where the kernel selection changes; large graphs load in the background."""
     with slots.text:
         try:
             job = start_changes_job(key, number, family_index)

@@ -34,7 +34,7 @@ from graphviz_dash.ui.state.store import STORE, Extent
 def get_loop_reports(key: str) -> tuple[LoopReport, ...]:
     """Return the loops of runs that replay many graphs, most steps first.
 
-    Built without reading the graphs. The trace is read only if it may contain real sizes.
+    Does not read graphs; reads the trace only if it may contain real sizes.
     """
 
     def build(experiment: Experiment) -> tuple[LoopReport, ...]:
@@ -63,8 +63,7 @@ def get_advice(key: str, run: int, family: int, budget: Budget) -> LadderAdvice 
 
 
 def get_coverage(key: str, run: int, family: int) -> Coverage | None:
-    """Return sizes for the requests above the largest graph of a family, by index of its report
-    and index in it. None without such requests."""
+    """Return sizes for requests above the largest graph. None without such requests."""
     basis = _get_basis(key, run, family)
     if isinstance(basis, Missing):
         return None
@@ -73,7 +72,7 @@ def get_coverage(key: str, run: int, family: int) -> Coverage | None:
 
 
 def get_first_family(key: str, run: int) -> int:
-    """Return the index of the family to show first, by index of its report."""
+    """Return the index of the family to show first."""
     report = get_loop_reports(key)[run]
 
     def find(_: Experiment) -> int:
@@ -94,9 +93,7 @@ def _get_basis(key: str, run: int, family: int) -> LadderBasis | Missing:
 
 
 def get_changes(key: str, run: int, family: int) -> tuple[KernelChange, ...]:
-    """Return the kernel changes along the sizes of a family; reads only the node names of its
-    graphs.
-
+    """Return the kernel changes along the sizes; reads only node names.
 
     Raises:
         InputError: a graph cannot be read.
@@ -117,8 +114,7 @@ def has_changes(key: str, run: int, family: int) -> bool:
 
 
 def start_changes_job(key: str, run: int, family: int) -> Job | None:
-    """Start a job that computes :func:`get_changes` for large graphs; None if they are small.
-
+    """Start a job for :func:`get_changes` of large graphs; None if they are small.
 
     Raises:
         InputError: the run's manifest cannot be read.
@@ -140,9 +136,7 @@ def _find_folder(key: str, run: int) -> Path:
 
 
 def get_traced_segments(key: str, run_name: str) -> SegmentedStep | Missing:
-    """Return a traced step as replays and the eager work between them, or the reason for its
-    absence.
-    """
+    """Return a traced step as replays and eager work, or the reason for its absence."""
     run = STORE.get_run(key, run_name)
     trace, match = run.replay_trace, get_replays(key, run_name)
     if trace is None or match is None:

@@ -25,17 +25,15 @@ class MeasureDifference(Struct, frozen=True):
     """One measure of one graph in all recordings, in recording order."""
 
     topology: Topology
-    """Graph."""
     measure: LaunchMeasure
-    """Measure."""
     medians: tuple[float, ...]
     """Median of each recording, in ns."""
     ratios: tuple[float, ...]
-    """Ratio of each median to that of the first recording."""
+    """Relative to the first recording."""
     largest_gap: float
-    """Largest difference between two medians, in ns."""
+    """Between two medians, in ns."""
     spread: float
-    """Width of the widest spread, in ns; for event timings at least their resolution."""
+    """Width of the widest spread in ns; for event timings at least their resolution."""
     is_within_spread: bool
     """True if the medians differ by at most ``spread``."""
 
@@ -47,12 +45,12 @@ class LaunchComparison(Struct, frozen=True):
     differences: tuple[MeasureDifference, ...]
 
     def select(self, measure: LaunchMeasure) -> tuple[MeasureDifference, ...]:
-        """Select the differences of one measure."""
+        """Select one measure."""
         return tuple(difference for difference in self.differences if difference.measure is measure)
 
 
 def compare_launches(recordings: Mapping[str, LaunchCosts]) -> LaunchComparison | None:
-    """Compare ``recordings`` (by name); None for fewer than two."""
+    """Compare recordings; None for fewer than two."""
     if len(recordings) < 2:
         return None
     tables = [{row.topology: row for row in costs.rows} for costs in recordings.values()]
@@ -68,7 +66,7 @@ def compare_launches(recordings: Mapping[str, LaunchCosts]) -> LaunchComparison 
 def _collect_timings(
     tables: list[dict[Topology, TopologyCosts]], topology: Topology, measure: LaunchMeasure
 ) -> list[Timing]:
-    """Collect the measure of each recording; empty if one lacks it."""
+    """Collect the timings; empty if a recording lacks the measure."""
     timings = [
         table[topology].timings[measure]
         for table in tables
@@ -97,25 +95,24 @@ class PublishedTime(Struct, frozen=True):
     """Published time of a synthetic graph, with the medians of recordings."""
 
     measure: LaunchMeasure
-    """Measure."""
     chains: int
-    """Number of parallel chains, each with a separate root."""
+    """Parallel chains, each with a separate root."""
     length: int
-    """Number of nodes per chain."""
+    """Nodes per chain."""
     older_ns: float | None
-    """Time with the older toolkit, in ns; None if not published."""
+    """With the older toolkit; None if not published."""
     newer_ns: float | None
-    """Time with the newer toolkit, in ns; None if not published."""
+    """With the newer toolkit; None if not published."""
     source: str
     """Location in the publication."""
     medians: Mapping[str, float | None]
-    """Median of each recording, by name, in ns; None if not measured."""
+    """By name of recording, in ns; None if not measured."""
 
 
 def compare_published(
     published: PublishedLaunch, recordings: Mapping[str, LaunchCosts]
 ) -> tuple[PublishedTime, ...]:
-    """Compare published times with ``recordings``.
+    """Compare published times with recordings.
 
     Lines (base and slope) are evaluated at 10, 100 and 1,000 nodes.
     """
@@ -156,7 +153,7 @@ def _convert_to_ns(published_us: int | None) -> float | None:
 def _find_medians(
     recordings: Mapping[str, LaunchCosts], chains: int, length: int, measure: LaunchMeasure
 ) -> dict[str, float | None]:
-    """Find the median of the same graph in each recording; None if not measured."""
+    """Find the median of each recording; None if not measured."""
     return {
         name: _find_median(costs, chains, length, measure) for name, costs in recordings.items()
     }

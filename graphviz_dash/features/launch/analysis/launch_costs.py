@@ -25,14 +25,13 @@ from graphviz_dash.features.launch.analysis.launch_fit import (
 from graphviz_dash.model.launch import LaunchMeasure, LaunchRecording, LaunchSeries, Topology
 
 CONSTANT_SLOPE_NS: Final = 10.0
-"""Maximum slope for a constant-time repeat launch, in ns per node; NVIDIA reports about 1."""
+"""Maximum slope per node of a constant-time repeat launch; NVIDIA reports about 1."""
 
 
 class Timing(Struct, frozen=True):
     """One measure of one topology in ns: median with quartiles, and minimum.
 
-    ``spread`` is the 5th to 95th percentile of all samples, the expected tolerance of another
-    recording.
+    ``spread`` is the 5th to 95th percentile, the expected tolerance of another recording.
     """
 
     summary: Summary
@@ -54,14 +53,13 @@ class TopologyCosts(Struct, frozen=True):
     """Measures of one topology."""
 
     topology: Topology
-    """Graph."""
     timings: Mapping[LaunchMeasure, Timing]
     """Timings by measure."""
     absent: Mapping[LaunchMeasure, str]
-    """Reason for each missing measure."""
+    """Reasons of missing measures."""
 
     def get_median(self, measure: LaunchMeasure) -> float | None:
-        """Return the median of a measure in ns; None if not measured."""
+        """Return a median in ns; None if not measured."""
         timing = self.timings.get(measure)
         return None if timing is None else timing.summary.median
 
@@ -70,32 +68,32 @@ class ChainFamily(NamedTuple):
     """Graphs of parallel chains that differ only in chain length."""
 
     width: int
-    """Number of parallel chains."""
+    """Parallel chains."""
     single_root: bool
-    """True if one root precedes all chains; otherwise each chain has a separate root."""
+    """One root precedes all chains; otherwise each has its own."""
 
 
 class LaunchCosts(Struct, frozen=True):
     """Analysis of one recording."""
 
     recording: LaunchRecording
-    """Recording without its samples, which would use 5 MB for 130,000 samples."""
+    """Without its samples, which would use 5 MB for 130,000 samples."""
     rows: tuple[TopologyCosts, ...]
-    """One row per graph, in recording order."""
+    """One per graph, in recording order."""
     lines: Mapping[LaunchMeasure, GrowthFit]
-    """Fits over linear chains of kernels, by measure."""
+    """Fits over linear chains of kernels."""
     chains: Mapping[ChainFamily, Mapping[LaunchMeasure, GrowthFit]]
-    """Fits over parallel chains of one width, by measure."""
+    """Fits over parallel chains of one width."""
     is_constant: bool | None
-    """True if a repeat launch of a linear chain has constant time; None with too few sizes."""
+    """A repeat launch of a linear chain has constant time; None with too few sizes."""
     root: AddedTime | None
     """Cost of each additional root; None with too few widths."""
     others: Mapping[str, AddedTime]
-    """Cost of one node of another kind within a linear chain of kernels, by kind."""
+    """Cost of one other node within a chain of kernels, by kind."""
     call: Summary | None
     """Empty call through cuda-python, in ns; None without samples."""
     clock: Summary | None
-    """Clock read, in ns; None without samples."""
+    """In ns; None without samples."""
 
 
 def analyze_launch_costs(recording: LaunchRecording) -> LaunchCosts:
@@ -141,7 +139,7 @@ def _select_lines(recording: LaunchRecording) -> list[LaunchSeries]:
 def _fit_measure(
     series_list: Sequence[LaunchSeries], measure: LaunchMeasure, process_trials: int | None
 ) -> GrowthFit | None:
-    """Fit one measure over the graphs that have it; None with too few sizes."""
+    """Fit one measure; None with too few sizes."""
     measured = [series for series in series_list if measure in series.samples]
     if len(measured) < MIN_SIZES:
         return None
@@ -177,7 +175,7 @@ def _fit_chains(recording: LaunchRecording) -> dict[ChainFamily, dict[LaunchMeas
 
 
 def _fit_root(recording: LaunchRecording) -> AddedTime | None:
-    """Fit the CPU time of repeat launches over the number of chains of one length."""
+    """Fit repeat launches over the number of chains of one length."""
     measure = LaunchMeasure.REPEAT_LAUNCH_CPU
     by_length: dict[int, list[LaunchSeries]] = {}
     for series in recording.series:

@@ -21,27 +21,25 @@ RESAMPLES: Final = 300
 _SEED: Final = 20_240_601
 
 MIN_SIZES: Final = 4
-"""Minimum number of sizes; fewer cannot determine a knee."""
+"""Fewer sizes cannot determine a knee."""
 
 
 class GrowthFit(Struct, frozen=True):
     """``base_ns + slope_ns * max(0, nodes - knee)``, with 95% intervals of all three."""
 
     base_ns: float
-    """Time up to the knee, in ns."""
+    """Time up to the knee."""
     slope_ns: float
-    """Additional time per node beyond the knee, in ns."""
+    """Additional time per node beyond the knee."""
     knee: int
-    """Number of nodes up to which the time is constant; 0 or a measured size."""
+    """Nodes up to which the time is constant; 0 or a measured size."""
     base_interval: Spread
-    """Interval of ``base_ns``, in ns."""
     slope_interval: Spread
-    """Interval of ``slope_ns``, in ns."""
     knee_interval: Spread
-    """Interval of ``knee``, in nodes."""
+    """In nodes."""
 
     def evaluate(self, nodes: int) -> float:
-        """Compute the fitted time for ``nodes`` nodes, in ns."""
+        """Compute the fitted time in ns."""
         return self.base_ns + self.slope_ns * max(0, nodes - self.knee)
 
 
@@ -60,7 +58,7 @@ def arrange_samples(rows: Iterable[Sequence[int]]) -> Floats:
 
 
 def fit_growth(sizes: Sequence[int], samples: Floats, process_trials: int | None) -> GrowthFit:
-    """Fit ``samples`` (sizes, trials) over ascending ``sizes``, at least FEWEST_SIZES.
+    """Fit ``samples`` (sizes, trials) over at least ``MIN_SIZES`` ascending sizes.
 
     Each ``process_trials`` consecutive trials belong to one process; None for a single process.
     """
@@ -91,7 +89,7 @@ def fit_slope(sizes: Sequence[int], samples: Floats, process_trials: int | None)
 
 
 def compute_difference(samples: Floats, process_trials: int | None) -> AddedTime:
-    """Compute the difference between the medians of both rows of ``samples`` (2, trials)."""
+    """Compute the difference between the medians of both rows, shape (2, trials)."""
     first_median, second_median = np.median(samples, axis=1)
     resampled_differences = np.diff(_resample_medians(samples, process_trials), axis=1)[:, 0]
     return AddedTime(
@@ -101,7 +99,7 @@ def compute_difference(samples: Floats, process_trials: int | None) -> AddedTime
 
 
 def _fit_hinges(nodes: Floats, times: Floats, knees: Floats) -> tuple[Floats, Floats, Floats]:
-    """Fit a hinge to each row of ``times``; returns base, slope and knee, each of shape (rows,).
+    """Fit a hinge to each row; return base, slope and knee, each of shape (rows,).
 
     Least squares with weights 1/time: ``nodes`` (sizes,), ``times`` (rows, sizes), ``knees``
     (knees,).
@@ -124,7 +122,7 @@ def _fit_hinges(nodes: Floats, times: Floats, knees: Floats) -> tuple[Floats, Fl
 
 
 def _resample_medians(samples: Floats, process_trials: int | None) -> Floats:
-    """Compute medians by size of resamples, shape (resamples, sizes).
+    """Compute medians of resamples, shape (resamples, sizes).
 
     A trial is drawn for all sizes together, because disturbances affect neighbouring measurements.
     """
@@ -138,7 +136,7 @@ def _resample_medians(samples: Floats, process_trials: int | None) -> Floats:
 def _draw_trials(
     generator: np.random.Generator, trials: int, process_trials: int | None
 ) -> npt.NDArray[np.int64]:
-    """Draw the trial indices of each resample, shape (resamples, trials)."""
+    """Draw trial indices, shape (resamples, trials)."""
     if process_trials is None or trials < 2 * process_trials:
         return generator.integers(0, trials, (RESAMPLES, trials))
     # Exclude an interrupted process, whose last trials are missing.

@@ -32,18 +32,17 @@ class LaunchVerdict(Struct, frozen=True):
     """CPU time of a graph's repeat launch compared with its prediction."""
 
     verdict: Verdict
-    """EXPECTED if ``ratio`` is within ``usual``; SLOWER or FASTER if all of ``range`` is
-    outside."""
+    """EXPECTED if ``ratio`` is within ``reference_ratios``; SLOWER or FASTER if all of
+    ``ratio_range`` is outside."""
     reference: str
     """Name of the recording."""
     predicted_ns: float
-    """Predicted time, in ns."""
     predicted_interval: Spread
-    """95% interval of the prediction, in ns."""
+    """95% interval in ns."""
     ratio: float
     """Measured time divided by the prediction."""
     ratio_range: Spread
-    """Measured quartiles divided by the ends of ``foretold``."""
+    """Measured quartiles divided by the ends of ``predicted_interval``."""
     reference_ratios: Spread
     """Smallest and largest ratio of the recording's own graphs."""
 
@@ -51,8 +50,7 @@ class LaunchVerdict(Struct, frozen=True):
 def judge_launch(
     kinds: Mapping[NodeKind, int], roots: int, measured: Timing, reference: str, costs: LaunchCosts
 ) -> LaunchVerdict | Missing:
-    """Judge the repeat launch time ``measured`` of a graph with ``kinds`` of nodes and
-    ``roots``."""
+    """Judge the repeat launch time of a graph with ``kinds`` of nodes."""
     others = {kind.value: n for kind, n in kinds.items() if kind is not NodeKind.KERNEL and n}
     unknown = sorted(set(others) - set(costs.others))
     if LaunchMeasure.REPEAT_LAUNCH_CPU not in costs.lines or (roots > 1 and costs.root is None):
@@ -92,7 +90,7 @@ def _decide_verdict(ratio: float, ratios: Spread, typical: Spread) -> Verdict:
 def _predict_launch(
     nodes: int, roots: int, others: Mapping[str, int], costs: LaunchCosts
 ) -> tuple[float, float, float]:
-    """Predict a launch time: lower end of the interval, sum and upper end, in ns."""
+    """Return lower end of the interval, sum and upper end, in ns."""
     fit = costs.lines[LaunchMeasure.REPEAT_LAUNCH_CPU]
     parts = [
         (1, fit.base_ns, fit.base_interval),
@@ -109,8 +107,7 @@ def _predict_launch(
 
 
 def _compute_reference_ratios(costs: LaunchCosts) -> Spread:
-    """Find the smallest and largest ratio of measured to predicted time of the recording's
-    graphs."""
+    """Find the smallest and largest ratio of measured to predicted time."""
     ratios = []
     for row in costs.rows:
         shape = row.topology

@@ -1,7 +1,6 @@
 """Overhead of profiling tools: the same step timed without tools and with each tool.
 
-The first and the last process run without tools. They are the baseline, and their difference is the
-noise level.
+The first and the last process are the baseline without tools; their difference is the noise level.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ class MeasureEffect(Struct, frozen=True):
     value: float
     """Median or single value, in ns."""
     summary: Summary | None
-    """Median and quartiles in ns; None for a single total."""
+    """In ns; None for a single total."""
     ratio: float | None
-    """Ratio to the median without the observer; None without a baseline."""
+    """To the median without the observer; None without a baseline."""
     interval: Spread | None
     """95% interval of the ratio; None for a single total."""
     is_significant: bool | None
-    """True if the difference exceeds the noise between processes.
+    """The difference exceeds the noise between processes.
 
     None for the baseline itself and without a ratio.
     """
@@ -58,15 +57,13 @@ class ObserverRow(Struct, frozen=True):
     """The step with one observer."""
 
     observer: Observer
-    """Observer."""
     source: str | None
     """Tool and version; None without a tool."""
     steps: int
-    """Number of timed steps in all processes."""
+    """Timed steps in all processes."""
     effects: dict[StepMeasure, MeasureEffect]
-    """Measured effects."""
     absent: dict[StepMeasure, str]
-    """Reason for each missing measure."""
+    """Reasons of missing measures."""
     records: float | None
     """GPU work records per step; None for an observer without records."""
 
@@ -75,21 +72,20 @@ class ObserverEffect(Struct, frozen=True):
     """Profiler overhead on one run's step."""
 
     run: str
-    """Name of the run."""
     launches_graphs: bool
-    """True if the step launches captured graphs."""
+    """The step launches captured graphs."""
     rows: tuple[ObserverRow, ...]
-    """One row per tested observer."""
+    """One per tested observer."""
     noise: dict[StepMeasure, float]
-    """Ratio of the larger to the smaller median of the two processes without tools, by measure.
+    """Ratio of the larger to the smaller median of the two processes without tools.
 
     1 for a single process.
     """
     untested: dict[Observer, str]
-    """Reason for each untested observer, if recorded."""
+    """Reasons, if recorded."""
 
     def get_row(self, observer: Observer) -> ObserverRow | None:
-        """Return the row of an observer; None if not tested."""
+        """Return a row; None if not tested."""
         return next((row for row in self.rows if row.observer is observer), None)
 
 
@@ -115,7 +111,7 @@ _NOT_MEASURED: Final = {
     StepMeasure.DEVICE: "launching each step took longer than the spin kernel before it",
     StepMeasure.REPORTED: "the tool reported no times for these steps",
 }
-"""Reasons for a missing value: the observer cannot measure it, or did not."""
+"""The observer cannot measure the value, or did not."""
 
 
 def compute_observer_effect(run: Run) -> ObserverEffect | Missing:

@@ -41,7 +41,7 @@ _FACTS_BY_MEASURE: Final[Mapping[LaunchMeasure, Sequence[Fact]]] = {
     LaunchMeasure.UPLOAD_CPU: (Fact.UPLOAD,),
     LaunchMeasure.UPLOAD_DEVICE: (Fact.FIRST_LAUNCH_ON_GPU, Fact.REPEAT_LAUNCHES),
 }
-"""Measures of a program's own graph, with the facts that explain their absence."""
+"""Facts that explain the absence of each measure."""
 
 _SLOWER_THAN_SPIN_KERNEL: Final = "each call took longer on the CPU than the spin kernel before it"
 _NOT_MEASURED: Final = "the collecting version did not measure this"
@@ -51,32 +51,30 @@ class GraphShape(Struct, frozen=True):
     """Shape of a graph without the bodies of its nodes."""
 
     nodes: int
-    """Number of nodes."""
     edges: int
-    """Number of edges, without duplicates."""
+    """Without duplicates."""
     kinds: Mapping[NodeKind, int]
-    """Number of nodes of each kind."""
     roots: int
-    """Number of nodes without a predecessor."""
+    """Nodes without a predecessor."""
     leaves: int
-    """Number of nodes without a successor."""
+    """Nodes without a successor."""
     depth: int
-    """Number of nodes on the longest path."""
+    """Nodes on the longest path."""
     width: int
     """Largest number of nodes at one depth."""
     chained_nodes: int
-    """Number of nodes on linear chains of two or more."""
+    """Nodes on linear chains of two or more."""
     longest_chain: int
-    """Number of nodes of the longest linear chain."""
+    """Nodes of the longest linear chain."""
 
     @property
     def chained_share(self) -> float:
-        """Share of the nodes on linear chains; a single node counts as a chain."""
+        """Share of nodes on linear chains; a single node counts as a chain."""
         return 1.0 if self.nodes == 1 else self.chained_nodes / self.nodes if self.nodes else 0.0
 
     @property
     def is_line(self) -> bool:
-        """True if the whole graph is one linear chain."""
+        """True if the graph is one linear chain."""
         return self.nodes in (1, self.longest_chain)
 
 
@@ -86,39 +84,37 @@ class ChainTime(Struct, frozen=True):
     reference: str
     """Name of the recording."""
     ns: float
-    """Time of the chain, in ns."""
+    """Time of the chain."""
     with_roots: float | None
-    """Time of the chain plus the graph's additional roots, in ns.
+    """Plus the graph's additional roots, in ns.
 
     None if unknown, or for measures other than the launch.
     """
     ratio: float
     """Ratio of the graph's time to the chain's."""
     is_in_range: bool
-    """True if the size is within the measured range; otherwise the fit is extrapolated."""
+    """The size is within the measured range; otherwise the fit is extrapolated."""
 
 
 class ProgramGraph(Struct, frozen=True):
     """One captured graph of a run."""
 
     run: str
-    """Name of the run."""
     graph: str
-    """Id of the graph."""
     name: str
-    """Name of the graph, or its id if it has none."""
+    """The id if it has no name."""
     nodes: int
-    """Number of nodes, without those of bodies."""
+    """Without those of bodies."""
     shape: GraphShape | None
-    """Shape; None if the capture pass failed."""
+    """None if the capture pass failed."""
     timings: Mapping[LaunchMeasure, Timing]
-    """Medians with quartiles; a single value if measured once."""
+    """Single values if measured once."""
     absent: Mapping[LaunchMeasure, str]
-    """Reason for each missing measure."""
+    """Reasons of missing measures."""
     chain_times: Mapping[LaunchMeasure, ChainTime] | Missing
-    """Time of a chain of the same size, by measure."""
+    """Times of a chain of the same size."""
     verdict: LaunchVerdict | Missing
-    """Verdict on its repeat launch time."""
+    """On the repeat launch time."""
 
     @property
     def chain(self) -> ChainTime | None:
@@ -129,7 +125,7 @@ class ProgramGraph(Struct, frozen=True):
 
 
 def compute_shape(graph: CapturedGraph) -> GraphShape:
-    """Compute the shape of a graph, which must be acyclic."""
+    """Compute the shape of an acyclic graph."""
     count = len(graph.nodes)
     predecessors: list[list[int]] = [[] for _ in range(count)]
     successors: list[list[int]] = [[] for _ in range(count)]
@@ -159,7 +155,7 @@ def compute_shape(graph: CapturedGraph) -> GraphShape:
 def _compute_depths(
     predecessors: Sequence[Sequence[int]], successors: Sequence[Sequence[int]]
 ) -> list[int]:
-    """Compute the number of nodes on the longest path to each node, including itself."""
+    """Count the nodes on the longest path to each node, including itself."""
     pending_counts = [len(sources) for sources in predecessors]
     depths = [1] * len(predecessors)
     ready = [node for node, count in enumerate(pending_counts) if not count]
@@ -187,7 +183,7 @@ def _compute_chain_lengths(follows: Mapping[int, int]) -> list[int]:
 def list_program_graphs(
     experiment: Experiment, references: Mapping[str, LaunchCosts]
 ) -> tuple[ProgramGraph, ...]:
-    """List every graph launched in a clean pass, compared with a chain of its size.
+    """List graphs launched in a clean pass, compared with a chain of their size.
 
     ``references`` are launch cost recordings by name.
     """

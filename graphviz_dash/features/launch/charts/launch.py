@@ -26,9 +26,9 @@ from graphviz_dash.units import format_ns, pluralize
 _CHART_HEIGHT: Final = 420
 _PUBLISHED_SHADE: Final = GREY
 _EXACT_SOURCE: Final = "table 1"
-"""Source of exact published times; readings of figures are approximate."""
+"""Exact published times; readings of figures are approximate."""
 _LINE_POINTS: Final = 40
-"""Number of points along a published line: a straight line bends on logarithmic axes."""
+"""Points of a published line: it bends on logarithmic axes."""
 
 _TOOLKIT_DASHES: Final = {"11.8": "dot", "12.6": "dash"}
 _FAMILIES: Final[tuple[tuple[str, str, str, Callable[[TopologyCosts], bool]], ...]] = (
@@ -110,7 +110,7 @@ def draw_launch_costs(
 def _select_main_width(
     rows: Sequence[TopologyCosts], measure: LaunchMeasure
 ) -> list[TopologyCosts]:
-    """Select rows with the measure, without other node kinds, of the most frequent width."""
+    """Select rows without other node kinds, of the most frequent width."""
     measured = [row for row in rows if row.topology.middle_node is None and measure in row.timings]
     widths: dict[int, list[TopologyCosts]] = {}
     for row in measured:

@@ -38,7 +38,7 @@ _VERTICAL_MARGIN: Final = 120
 
 
 def draw_observers(effect: ObserverEffect, theme: Theme) -> go.Figure:
-    """Draw a mark per measure and observer on a logarithmic ratio scale. The band around 1 is the
+    """Draw a mark per measure and observer on a logarithmic scale. The band around 1 is the
     difference between two unobserved processes."""
     figure = go.Figure()
     rows = [row for row in effect.rows if row.observer is not Observer.NONE]
@@ -103,7 +103,7 @@ def draw_observers(effect: ObserverEffect, theme: Theme) -> go.Figure:
 
 
 def _build_error_bars(effects: list[MeasureEffect]) -> dict[str, object]:
-    """Build error bars for 95% intervals; none for totals."""
+    """Build 95% intervals; none for totals."""
     upper, lower = [], []
     for effect in effects:
         spread, ratio = effect.interval, effect.ratio or 0.0

@@ -24,7 +24,7 @@ _TABLE_PX: Final = 420
 
 
 def show_graphs_table(experiment: str, graphs: Sequence[ProgramGraph]) -> None:
-    """Show the graphs of an experiment with their times, folded."""
+    """Show the graphs with their times, folded."""
     if not graphs:
         return
     with st.expander(f"Your graphs: {escape_markdown(experiment)}"):
@@ -110,7 +110,7 @@ def _build_columns() -> dict[str, Any]:
 
 
 def show_comparison_panel(recordings: Mapping[str, LaunchCosts]) -> None:
-    """Show medians and ratios of recordings, and whether they agree within their spread."""
+    """Show medians and ratios, and whether recordings agree within their spread."""
     comparison = compare_launches(recordings)
     if comparison is None:
         return

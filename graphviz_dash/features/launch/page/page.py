@@ -121,8 +121,7 @@ def _format_title(entry: Entry | None, graphs: tuple[ProgramGraph, ...]) -> str:
 def _describe_launches(
     costs: LaunchCosts, entry: Entry | None, graphs: tuple[ProgramGraph, ...]
 ) -> str:
-    """Describe whether the launches of an experiment are as cheap as they can be, or the launch
-    costs of the machine."""
+    """Compare an experiment's launches with the possible, or describe the machine's costs."""
     if graphs and entry is not None:
         return summarize_verdicts(graphs)
     return summarize_launch_costs(costs)
@@ -144,7 +143,7 @@ def _describe_machines(costs: LaunchCosts, entry: Entry | None) -> str:
 def _get_experiment_graphs(
     entry: Entry, launch_paths: dict[str, Path], recordings: dict[str, LaunchCosts]
 ) -> tuple[ProgramGraph, ...]:
-    """Return an experiment's graphs next to chains of any readable recording."""
+    """Compare with chains of any readable recording."""
     references = dict(recordings)
     for name, path in launch_paths.items():
         if name not in references:
@@ -181,7 +180,7 @@ def _select_recordings(names: list[str]) -> list[str]:
 
 
 def format_launch_tiles(costs: LaunchCosts) -> str:
-    """Format the fits of the main measures as tiles, if recorded."""
+    """Format fits of the main measures as tiles, if recorded."""
     repeat = costs.lines.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
     instantiate = costs.lines.get(LaunchMeasure.INSTANTIATION)
     device = costs.lines.get(LaunchMeasure.REPEAT_LAUNCH_DEVICE)
@@ -214,7 +213,7 @@ def format_launch_tiles(costs: LaunchCosts) -> str:
 
 
 def show_fits_table(name: str, costs: LaunchCosts) -> None:
-    """Show the fits of every measure over linear chains, and of the launch over parallel chains."""
+    """Show fits over linear chains, and of the launch over parallel chains."""
     with st.expander(f"Fits of {escape_markdown(name)}: base and slope with 95% intervals"):
         chains = {format_chain_family(family): fits for family, fits in costs.chains.items()}
         families = {"linear chains": costs.lines, **chains}
@@ -254,10 +253,7 @@ _MEASURES: Final = {title: measure for measure, title in MEASURE_TITLES.items()}
 def show_launch_graph(
     recordings: dict[str, LaunchCosts], graphs: tuple[ProgramGraph, ...], cache_key: tuple[str, ...]
 ) -> None:
-    """Draw the chart of ``recordings`` by name, overlaid with an experiment's graphs.
-
-    ``made_of`` is the cache key of both.
-    """
+    """Draw the chart of ``recordings`` with an experiment's graphs; ``cache_key`` covers both."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         standard = MEASURE_TITLES[LaunchMeasure.REPEAT_LAUNCH_CPU]
         title = url_state.select_option(

@@ -16,7 +16,7 @@ from graphviz_dash.units import format_bytes, format_count
 
 
 def show_pools_panel(selection: SelectedExperiment, report: MemoryReport) -> None:
-    """Show the content of a run's pools, and the bytes that each graph uses in the selected one."""
+    """Show a run's pools, and the bytes of each graph in the selected one."""
     if not report.pools:
         return
     st.header(f"Private pools of {escape_markdown(report.run)}", anchor=False)

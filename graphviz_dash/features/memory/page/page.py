@@ -61,7 +61,7 @@ from graphviz_dash.units import (
 _ALLOCATOR, _DEVICE = "allocator", "whole device"
 _MIB: Final = 1 << 20
 _MAX_SHARES: Final = 12
-"""Maximum rows of each group of a snapshot."""
+"""Rows of each group of a snapshot."""
 
 
 def render() -> None:
@@ -183,7 +183,7 @@ def _show_statistics(selection: SelectedExperiment) -> None:
 def _show_missing_pass(
     is_recorded: SelectedExperiment, result: MemoryComparison, *, known: bool
 ) -> None:
-    """Explain the missing memory pass; briefly if there are ``known`` statistics."""
+    """Explain the missing pass; briefly if there are ``known`` statistics."""
     by_reason: dict[str, list[str]] = {}
     for name, missing in result.missing.items():
         by_reason.setdefault(missing.reason, []).append(name)
@@ -211,7 +211,7 @@ def _show_missing_pass(
 
 
 def _select_report(result: MemoryComparison) -> MemoryReport:
-    """Return the report of the selected run, by default the first with graphs."""
+    """Return the selected report, by default the first with graphs."""
     names = [report.run for report in result.reports]
     graphed = [report.run for report in result.reports if report.pools]
     if len(names) == 1:
@@ -292,7 +292,7 @@ def _show_parts(
 def _format_part_table(
     result: MemoryComparison, reports: Sequence[MemoryReport], *, only_changes: bool = False
 ) -> str:
-    """Format the parts of ``reports`` with their changes, then the totals."""
+    """List parts with their changes, then the totals."""
     columns = [(report, result.get_difference(report.run)) for report in reports]
     head = ["", *(escape_html(report.run) for report in reports)]
     rows = [
@@ -379,10 +379,10 @@ def _format_definitions(report: MemoryReport) -> str:
 
 
 def get_ledgers(key: str) -> tuple[LedgerReport, ...]:
-    """The ledgers of the experiment's runs that have one."""
+    """Return the ledgers of the experiment's runs."""
     return STORE.derive(key, "ledgers", lambda experiment: list_ledger_reports(experiment.runs))
 
 
 def get_memory(key: str) -> MemoryComparison:
-    """The memory of the experiment's runs against the same baseline."""
+    """Compare the runs with the same baseline."""
     return STORE.derive(key, "memory", lambda _: compare_memory(get_comparison(key)))

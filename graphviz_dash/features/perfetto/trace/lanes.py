@@ -1,8 +1,8 @@
-"""Assignment of slices to lanes in which they nest, and the order of their begin and end events.
+"""Assignment of slices to lanes in which they nest, and the order of their events.
 
-Traces with begin and end events require slices in a lane to nest or to be disjoint. Calls on a CPU
-thread nest, but profiler clocks differ by some nanoseconds, so a few slices end inside the next
-one. These go to overflow lanes.
+Trace formats require slices in a lane to nest or to be disjoint. Calls on a CPU thread nest, but
+profiler clocks differ by some nanoseconds, so a few slices end inside the next one. These go to
+overflow lanes.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.trace.lanes import split_overlaps
 
 _NESTED_LANES: Final = 8
-"""Maximum number of lanes with nested slices. The rest goes to lanes without overlap, whose number
-equals that of concurrent slices, in near-linear time."""
+"""Lanes with nested slices. The rest goes to lanes without overlap, as many as concurrent slices,
+in near-linear time."""
 
 
 def split_nested_lanes(start: Ints, end: Ints) -> list[Ints]:
-    """Compute positions of the slices of each lane, in the order of their begins.
+    """Compute positions of each lane's slices, in the order of their begins.
 
     Slices come in any order; of two equal slices, the earlier becomes the outer one. The first lane
     holds all slices that nest in time order.
@@ -37,10 +37,10 @@ def split_nested_lanes(start: Ints, end: Ints) -> list[Ints]:
 
 
 def compute_event_positions(start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Compute the positions of the begin and end of each slice among the 2n events of a lane.
+    """Compute begin and end positions of a lane's slices among its 2n events.
 
-    The slices belong to one lane, in its order. Ends precede begins at the same time, inner ends
-    precede outer ones, and the end of an empty slice directly follows its begin.
+    Ends precede begins at the same time, inner ends precede outer ones, and the end of an empty
+    slice directly follows its begin.
     """
     count = len(start)
     index = np.arange(count, dtype=np.int64)
@@ -53,8 +53,10 @@ def compute_event_positions(start: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 
 def compute_lane_event_positions(start: Ints, end: Ints, lanes: list[Ints]) -> tuple[Ints, Ints]:
-    """Apply :func:`compute_event_positions` to several consecutive lanes; ``lanes`` holds slice
-    positions. Lanes with a single slice need no call."""
+    """Apply :func:`compute_event_positions` to consecutive lanes of slice positions.
+
+    Lanes with a single slice need no call.
+    """
     counts = np.array([len(lane) for lane in lanes])
     first = 2 * (np.cumsum(counts) - counts)
     begin = np.repeat(first, counts)
@@ -70,7 +72,7 @@ def compute_lane_event_positions(start: Ints, end: Ints, lanes: list[Ints]) -> t
 
 
 def _find_nested(start: list[int], end: list[int]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Mark slices that, in order, are inside earlier ones or disjoint from them."""
+    """Mark slices that are inside earlier ones or disjoint from them."""
     fits = np.ones(len(start), dtype=np.bool_)
     open_ends: list[int] = []
     for index, (begin, stop) in enumerate(zip(start, end, strict=True)):

@@ -1,8 +1,8 @@
 """Export of an experiment as a native Perfetto trace
 (perfetto.dev/docs/reference/synthetic-track-event).
 
-Descriptors and names use Perfetto's own classes. Events are encoded with
-:mod:`graphviz_dash.features.perfetto.trace.protobuf` in chunks, so memory stays bounded.
+Descriptors use Perfetto's classes. :mod:`graphviz_dash.features.perfetto.trace.protobuf` encodes
+events in chunks, so memory stays bounded.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from graphviz_dash.progress import report_progress
 
 _SEQUENCE: Final = 1
 _CHUNK_EVENTS: Final = 1 << 14
-"""Number of events per chunk; larger chunks are no faster and use more memory."""
+"""Larger chunks are no faster and use more memory."""
 
 _MAX_INTERNED_PER_PACKET: Final = 1000
-"""Maximum number of names in a packet, which bounds its size."""
+"""Bounds the size of a packet."""
 
 _STATE_CLEARED_FLAG: Final = proto.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
 _NEEDS_STATE_FLAG: Final = proto.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
@@ -54,7 +54,7 @@ _FLOW_BYTES: Final = len(encode_tag(proto.TrackEvent.FLOW_IDS_FIELD_NUMBER, Wire
 
 
 def export_perfetto(experiment: Experiment, file: Path) -> ExportSummary:
-    """Write ``experiment`` to ``file`` as a Perfetto trace, gzip-compressed if it ends in .gz.
+    """Write a Perfetto trace, gzip-compressed if ``file`` ends in .gz.
 
     Raises:
         InputError: no run has a trace, or the file cannot be written.
@@ -67,20 +67,18 @@ def export_perfetto(experiment: Experiment, file: Path) -> ExportSummary:
 
 
 class _InternTable:
-    """Interned texts, numbered from 1 in order of appearance."""
+    """Texts numbered from 1 in order of appearance."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
 
     def __call__(self, texts: Iterable[str]) -> Ints:
-        """Return the numbers of ``texts``, shape (texts,)."""
+        """Return the numbers, shape (texts,)."""
         numbers = self.numbers
         return np.array([numbers.setdefault(t, len(numbers) + 1) for t in texts], dtype=np.int64)
 
 
 class _Writer:
-    """Writer of one scene, with counts of its output."""
-
     def __init__(self, scene: Scene, target: IO[bytes]) -> None:
         self.scene = scene
         self.target = target
@@ -96,7 +94,7 @@ class _Writer:
         self.expected_slices = 1
 
     def write(self) -> None:
-        """Write everything; references follow the names and tracks that they use."""
+        """Write everything; references follow their names and tracks."""
         tables = [
             _InternedTable(table, self) for run in self.scene.runs for table in (run.cpu, run.gpu)
         ]
@@ -111,7 +109,7 @@ class _Writer:
             self._write_run(run, cpu, gpu)
 
     def build_summary(self, path: Path) -> ExportSummary:
-        """Return the summary of the trace at ``path``."""
+        """Summarize the trace at ``path``."""
         return ExportSummary(
             path=path,
             format="proto",
@@ -159,7 +157,7 @@ class _Writer:
                 self._write_packet(packet)
 
     def _write_facts(self) -> None:
-        """Write the facts twice: as trace attributes and for older trace processors."""
+        """Write trace attributes, and the same for older trace processors."""
         packet, older = self._create_packet(), self._create_packet()
         for key, value in self.scene.facts.items():
             name = f"graphviz_dash.{key}"
@@ -276,8 +274,8 @@ class _Writer:
     # -- Slices ---------------------------------------------------------------------------------
 
     def _write_lanes(self, tracked: list[_TrackedLane], coded: _InternedTable) -> None:
-        """Write the slices of lanes, small lanes together: a million concurrent slices need a
-        million lanes, and one call each would cost a millisecond."""
+        """Write small lanes together: a million concurrent slices need a million lanes, and one
+        call each would cost a millisecond."""
         waiting: list[_TrackedLane] = []
         rows = 0
         for lane, uuid in tracked:
@@ -290,7 +288,6 @@ class _Writer:
             self._write_lane_batch(waiting, coded)
 
     def _write_lane_batch(self, tracked: list[_TrackedLane], coded: _InternedTable) -> None:
-        """Write consecutive lanes in one batch."""
         table = coded.table
         lanes = [lane.rows for lane, _ in tracked]
         rows = np.concatenate(lanes)
@@ -316,7 +313,7 @@ class _Writer:
 
 
 _TrackedLane: TypeAlias = tuple[Lane, int]
-"""Lane and the uuid of its track."""
+"""With the uuid of its track."""
 
 _EVENT: Final = proto.TrackEvent
 _DEBUG: Final = proto.DebugAnnotation
@@ -339,7 +336,7 @@ class _InternedTable:
         self.arg_text = [writer.texts(arg.texts) for arg in table.args]
 
     def encode_event(self, row: Ints, begins: Mask, uuids: Ints) -> list[FieldColumn]:
-        """Encode the event fields of ``row`` on the tracks ``uuids``; end events have few."""
+        """Encode event fields; end events have few."""
         all_rows = np.ones(len(row), dtype=np.bool_)
         table = self.table
         parts = [
@@ -374,7 +371,7 @@ class _InternedTable:
         return encode_message(number, [encode_constant(head, present), value], present)
 
     def encode_flows(self, row: Ints, begins: Mask) -> RaggedColumn:
-        """Encode the flow ids of the events of ``row`` as their last field."""
+        """Encode flow ids, the last field of an event."""
         first = self.table.flow_first
         count = np.where(begins, first[row + 1] - first[row], 0)
         ids = self.table.flow_ids[_build_ranges(first[row], count)]
@@ -387,7 +384,7 @@ class _InternedTable:
 
 
 def _encode_track(uuids: Ints, all_rows: Mask) -> list[FieldColumn]:
-    """Encode the track of each event; usually the same for all."""
+    """Encode the track of each event, usually the same for all."""
     if uuids[0] == uuids[-1]:  # lanes are consecutive
         return [
             encode_constant(_encode_field(_EVENT.TRACK_UUID_FIELD_NUMBER, int(uuids[0])), all_rows)
@@ -397,7 +394,7 @@ def _encode_track(uuids: Ints, all_rows: Mask) -> list[FieldColumn]:
 
 
 def _build_ranges(first: Ints, count: Ints) -> Ints:
-    """Concatenate the ranges ``first[i], first[i] + 1, ...`` of length ``count[i]``."""
+    """Concatenate ``first[i], first[i] + 1, ...`` of length ``count[i]``."""
     offset = np.cumsum(count) - count
     return np.repeat(first - offset, count) + np.arange(int(count.sum()), dtype=np.int64)
 

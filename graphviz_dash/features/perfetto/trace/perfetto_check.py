@@ -23,26 +23,24 @@ _EVENT: Final = proto.TrackEvent
 _PACKET_TAG: Final = encode_tag(proto.Trace.PACKET_FIELD_NUMBER, WireType.LENGTH)
 _MAX_PACKET_BYTES: Final = 64 << 20
 _MAX_PROBLEMS: Final = 20
-"""Maximum number of stored problems; a broken writer may cause one per event."""
+"""Stored problems; a broken writer may cause one per event."""
 
 
 class TraceCheck(Struct):
     """Contents and problems of a trace."""
 
     packets: int = 0
-    """Number of packets."""
     tracks: int = 0
-    """Number of descriptors, without the root's."""
+    """Descriptors, without the root's."""
     slices: int = 0
-    """Number of slice begins."""
+    """Slice begins."""
     flows: int = 0
-    """Number of flow ids that connect slices."""
+    """Flow ids that connect slices."""
     counters: int = 0
-    """Number of counter values."""
+    """Counter values."""
     problems: list[str] = field(default_factory=list)
-    """First problems; empty if there are none."""
+    """The first ones."""
     more_problems: int = 0
-    """Number of further problems."""
 
     def add_problem(self, text: str) -> None:
         """Store the first problems and count the others."""
@@ -53,8 +51,8 @@ class TraceCheck(Struct):
 
 
 def check_trace(file: Path) -> TraceCheck:
-    """Check that names and tracks in ``file`` are defined before use, that begins and ends pair up
-    and nest in time order, and that each flow has both ends.
+    """Check that names and tracks are defined before use, that begins and ends pair up and nest in
+    time order, and that each flow has both ends.
 
     Raises:
         InputError: the file is not a Perfetto trace, or is truncated.
@@ -70,7 +68,7 @@ def check_trace(file: Path) -> TraceCheck:
 
 
 def check_packets(packets: Iterable[proto.TracePacket]) -> TraceCheck:
-    """Check packets that are already parsed."""
+    """Check parsed packets."""
     checker = _Checker()
     for packet in packets:
         checker.check_packet(packet)

@@ -1,8 +1,7 @@
 """Column-wise encoding of protocol buffer messages.
 
-A row is one message. Each :class:`FieldColumn` holds some bytes of every row, so a field of 100,000
-messages costs a few array operations. :func:`join_rows` concatenates the parts of each row. Format:
-protobuf.dev/programming-guides/encoding.
+A row is one message. A :class:`FieldColumn` holds bytes of every row, so a field of 100,000
+messages costs a few array operations. Format: protobuf.dev/programming-guides/encoding.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class WireType(IntEnum):
 
 
 class FieldColumn(Struct, frozen=True):
-    """Bytes of each row: the first ``size[i]`` bytes of ``data[i]`` for row ``i``.
+    """Bytes of each row: the first ``size[i]`` bytes of ``data[i]``.
 
     ``data`` has shape (rows, width), or (1, width) if all rows have the same bytes.
     """
@@ -49,7 +48,7 @@ class RaggedColumn(Struct, frozen=True):
 
 
 def encode_tag(number: int, wire: WireType) -> bytes:
-    """Encode the key before the value of field ``number``."""
+    """Encode the key before a field's value."""
     return encode_varint(number << 3 | wire)
 
 
@@ -64,14 +63,14 @@ def encode_varint(value: int) -> bytes:
 
 
 def encode_constant(data: bytes, present: Mask) -> FieldColumn:
-    """Build a column of the same bytes in every present row."""
+    """Build a column of the same bytes in present rows."""
     return FieldColumn(np.frombuffer(data, dtype=np.uint8)[None, :], present * np.int64(len(data)))
 
 
 def encode_varints(
     values: npt.NDArray[np.int64] | npt.NDArray[np.uint64], present: Mask
 ) -> FieldColumn:
-    """Encode unsigned integers of shape (rows,), each in the minimum number of bytes."""
+    """Encode unsigned integers of shape (rows,) in the minimum number of bytes."""
     unsigned = values.astype(np.uint64, copy=False)
     largest = int(unsigned.max()) if len(unsigned) else 0
     width = min(_MAX_VARINT_BYTES, -(-max(1, largest.bit_length()) // _VARINT_BITS))
@@ -96,8 +95,8 @@ def encode_doubles(values: npt.NDArray[np.float64], present: Mask) -> FieldColum
 def encode_message(
     number: int, parts: Sequence[FieldColumn], present: Mask, tail_sizes: Sizes | None = None
 ) -> FieldColumns:
-    """Encode ``parts`` as the message in field ``number``; ``more`` is the size of bytes that
-    follow them."""
+    """Encode ``parts`` as the message in field ``number``; ``tail_sizes`` count bytes that follow
+    them."""
     length = sum((part.size for part in parts), np.zeros(len(present), dtype=np.int64))
     if tail_sizes is not None:
         length = length + tail_sizes
@@ -109,7 +108,7 @@ FieldColumns: TypeAlias = tuple[FieldColumn, ...]
 
 
 def join_rows(parts: Sequence[FieldColumn], tail: RaggedColumn | None = None) -> Bytes:
-    """Concatenate all rows, each with the bytes of its parts in order and then its tail."""
+    """Concatenate rows: the bytes of the parts in order, then the tail."""
     rows = len(parts[0].size)
     width = sum(part.data.shape[1] for part in parts)
     data = np.empty((rows, width), dtype=np.uint8)

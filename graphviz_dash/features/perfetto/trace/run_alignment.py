@@ -1,5 +1,5 @@
-"""Side-by-side alignment of runs: first traced steps start at the same time of the exported trace.
-Ranks of one mode keep their offsets; only the first rank starts then."""
+"""Alignment of runs: first traced steps start at the same time of the exported trace. Ranks of one
+mode keep their offsets; only the first rank starts then."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 MAX_BINS: Final = 32_768
-"""Maximum number of busy counter bins over the longest run."""
+"""Busy counter bins over the longest run."""
 
 _MIN_BIN_NS: Final = 1_000
 
@@ -27,19 +27,16 @@ class AlignedRun(Struct, frozen=True):
     """Run with a trace and its time shift."""
 
     run: Run
-    """Run."""
     trace: Trace
-    """Replay trace of the run."""
     steps: tuple[Step, ...]
-    """Steps of that trace."""
     shift: int
-    """Offset added to its times, in ns."""
+    """Added to its times, in ns."""
     shares_clock: bool = False
-    """Whether its times are comparable with those of the other ranks of its mode."""
+    """Its times are comparable with those of other ranks of its mode."""
 
     @property
     def has_marked_steps(self) -> bool:
-        """True if the trace marks its steps; otherwise the full trace counts as one step."""
+        """True if the trace marks steps; otherwise the full trace counts as one step."""
         return self.steps[0].method is not StepMethod.WHOLE
 
 
@@ -47,14 +44,13 @@ class Alignment(Struct, frozen=True):
     """Runs whose first traced steps start together."""
 
     at: int
-    """Start of the first steps in ns of the exported trace: a multiple of ``bin_ns``, late enough
-    that no time is negative."""
+    """Start of the first steps in ns: a multiple of ``bin_ns``, late enough that no time is
+    negative."""
     bin_ns: int
-    """Width of a busy counter bin, in ns."""
     runs: tuple[AlignedRun, ...]
-    """Runs in the order of the experiment."""
+    """In the order of the experiment."""
     skipped: tuple[tuple[str, str], ...]
-    """Names of runs without a trace, with reasons."""
+    """Names with reasons."""
 
     @property
     def first_step(self) -> tuple[int, int]:
@@ -64,7 +60,7 @@ class Alignment(Struct, frozen=True):
 
 
 def align_runs(experiment: Experiment) -> Alignment:
-    """Align the runs of ``experiment`` that have a replay trace.
+    """Align the runs that have a replay trace.
 
     Raises:
         InputError: no run has one.
@@ -98,7 +94,7 @@ def align_runs(experiment: Experiment) -> Alignment:
 
 
 def _get_origin(run: Run, run_steps: tuple[Step, ...], shared: dict[str, SharedSteps]) -> int:
-    """Return the time at the common start, in ns of the run's trace."""
+    """Return the common start, in ns of the run's trace."""
     ranks = shared.get(run.name)
     return run_steps[0].start if ranks is None else ranks.starts[min(ranks.starts)]
 
@@ -108,8 +104,7 @@ def _explain_missing_trace(run: Run) -> str:
 
 
 def _choose_bin_width(longest_ns: int) -> int:
-    """Return the smallest of 1, 2, 5, 10, ... µs that splits ``longest_ns`` into at most MOST_BINS
-    bins."""
+    """Return the smallest of 1, 2, 5, 10, ... µs that needs at most MAX_BINS bins."""
     width = _MIN_BIN_NS
     while True:
         for factor in (1, 2, 5):

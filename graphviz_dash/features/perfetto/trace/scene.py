@@ -1,7 +1,7 @@
 """Format-independent view of an experiment for trace viewers.
 
 Each run is a process with threads and GPU streams as tracks of slices, arrows from launches to GPU
-work, and a GPU utilization counter. Every format exports this scene.
+work, and a GPU utilization counter.
 """
 
 from __future__ import annotations
@@ -40,12 +40,14 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 _LARGEST_TID: Final = (1 << 31) - 1
 _FAMILY_TIDS: Final = 1 << 20
-"""Distance of the ids of family tracks from the largest thread id."""
+"""Distance of family track ids from the largest thread id."""
 
 
 class Lane(Struct, frozen=True):
     """Lane of a track: nesting ``rows`` of the run's table, in the order of their begins.
-    ``overflow`` is 0, or the number of the overflow lane."""
+
+    ``overflow`` is 0, or the number of the overflow lane.
+    """
 
     rows: Ints
     overflow: int
@@ -58,7 +60,7 @@ class ThreadTrack(Struct, frozen=True):
     name: str
     lanes: tuple[Lane, ...]
     is_family: bool = False
-    """Whether the track shows the steps of a graph family instead of a thread."""
+    """Shows the steps of a graph family instead of a thread."""
 
 
 class StreamTrack(Struct, frozen=True):
@@ -72,15 +74,13 @@ class Counter(Struct, frozen=True):
     """Step function: each value holds until the next time."""
 
     name: str
-    """Displayed name."""
     description: str
     """Meaning of the values."""
     unit: str
-    """Unit of the values."""
     ts: Ints
-    """Times in ns of the exported trace, ascending, shape (values,)."""
+    """In ns of the exported trace, ascending, shape (values,)."""
     value: Floats
-    """Values, shape (values,)."""
+    """Shape (values,)."""
 
 
 class DeviceTracks(Struct, frozen=True):
@@ -89,20 +89,18 @@ class DeviceTracks(Struct, frozen=True):
     name: str
     """Number, as in "GPU 0"."""
     model: str
-    """Model name from the driver; empty if unknown."""
+    """From the driver; empty if unknown."""
     busy: Counter
-    """Share of time in which at least one stream runs."""
+    """Share of time with work on at least one stream."""
     streams: tuple[StreamTrack, ...]
-    """Streams with work."""
 
 
 class RunScene(Struct, frozen=True):
     """Run shown as a process."""
 
     pid: int
-    """Number of the run from 1, since system process ids repeat."""
+    """Number from 1, since system process ids repeat."""
     name: str
-    """Name of the run."""
     labels: tuple[str, ...]
     """Workload, GPU and rank, shown next to the name."""
     description: str
@@ -110,7 +108,6 @@ class RunScene(Struct, frozen=True):
     cpu: SliceTable
     """Annotations, operators and API calls."""
     gpu: SliceTable
-    """GPU work."""
     threads: tuple[ThreadTrack, ...]
     """Tracks of ``cpu``."""
     devices: tuple[DeviceTracks, ...]
@@ -123,15 +120,14 @@ class Scene(Struct, frozen=True):
     title: str
     """Name of the experiment."""
     alignment: Alignment
-    """Time shifts of the runs."""
     runs: tuple[RunScene, ...]
-    """Runs in the order of the experiment, baseline first."""
+    """In the order of the experiment, baseline first."""
     facts: dict[str, str]
-    """Notes for readers of the trace, by name."""
+    """Notes for readers of the trace."""
 
 
 def build_scene(experiment: Experiment) -> Scene:
-    """Build the scene of all runs of ``experiment`` that have a replay trace.
+    """Build the scene of all runs that have a replay trace.
 
     Raises:
         InputError: no run has one.
@@ -214,7 +210,7 @@ def _build_run_scene(pid: int, aligned: AlignedRun, alignment: Alignment) -> Run
 def _append_family_steps(
     cpu: SliceTable, steps: tuple[SliceTable, Mapping[str, Ints]]
 ) -> tuple[SliceTable, tuple[ThreadTrack, ...]]:
-    """Append the steps of families to ``cpu`` and build a track for each family."""
+    """Append steps to ``cpu`` and build a track for each family."""
     table, families = steps
     if not len(table):
         return cpu, ()
@@ -270,7 +266,7 @@ def _build_table(
 def _build_cpu(
     trace: Trace, shift: int, launches: tuple[Ints, Ints]
 ) -> tuple[SliceTable, tuple[ThreadTrack, ...]]:
-    """Build one table of annotations, operators and API calls, and its threads."""
+    """Combine annotations, operators and API calls."""
     marks = trace.annotations["name"].fill_null("").str.starts_with(STEP).to_numpy()
     annotations = trace.annotations.with_columns(
         kind=pl.Series(np.where(marks, "step", "annotation"), dtype=pl.Categorical)
@@ -309,7 +305,7 @@ def _build_cpu(
 
 
 def _build_threads(table: SliceTable, pid: Ints, tid: Ints) -> tuple[ThreadTrack, ...]:
-    """Build the threads, sorted by number of steps and then of slices, descending."""
+    """Sort by number of steps and then of slices, descending."""
     if not len(table):
         return ()
     pairs, thread = np.unique(np.stack((pid, tid), axis=1), axis=0, return_inverse=True)
@@ -367,7 +363,7 @@ def _build_devices(trace: Trace, gpu: SliceTable, bin_ns: int) -> tuple[DeviceTr
 
 
 def _build_counter(edges: Ints, percent: Floats, bin_ns: int) -> Counter:
-    """Build the busy counter: one value at each bin that changes it, and 0 after the last bin."""
+    """Add a value at each bin that changes it, and 0 after the last bin."""
     values = np.append(percent, 0.0)
     changed = np.append(True, values[1:] != values[:-1])
     return Counter(

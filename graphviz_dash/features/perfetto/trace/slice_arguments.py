@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 BY_EXTERNAL_ID: Final = "external id"
-"""Attribution method of eager kernels: the profiler's external id, with confidence 1."""
+"""Attribution of eager kernels by the profiler, with confidence 1."""
 
 
 def build_gpu_args(run: Run, trace: Trace) -> list[Arg]:
@@ -86,7 +86,7 @@ def _fill_from_operators(
     codes: dict[str, Ints],
     confidence: npt.NDArray[np.float64],
 ) -> None:
-    """Fill in the data of the operator around the launch, if the profiler has it."""
+    """Use the operator around the launch, if the profiler has it."""
     ids = get_column(trace.ops, "external_id")
     wanted = get_column(trace.gpu, "external_id")
     # Zero means no id.
@@ -114,7 +114,7 @@ def _fill_from_nodes(
     codes: dict[str, Ints],
     op_confidence: npt.NDArray[np.float64],
 ) -> list[Arg]:
-    """Fill in the capture data of each matched node; return the arguments of the match."""
+    """Use captures of matched nodes; return the arguments of the match."""
     rows = trace.gpu.height
     graph = np.full(rows, -1, dtype=np.int64)
     node = np.full(rows, -1, dtype=np.int64)
@@ -157,7 +157,7 @@ def _fill_from_nodes(
 
 
 def _build_stream_args(run: Run, node: Ints) -> list[Arg]:
-    """Build the stream argument of each node of a graph captured on several streams."""
+    """Build the argument of nodes captured on several streams."""
     if run.parallel is None:
         return []
     streams = np.array(get_issued_streams(run.parallel), dtype=np.int64)

@@ -29,14 +29,11 @@ class Arg(Struct, frozen=True):
     """Argument of all slices of a table."""
 
     name: str
-    """Displayed name."""
     kind: ArgKind
-    """Value type."""
     values: npt.NDArray[np.uint64] | npt.NDArray[np.float64] | Ints
-    """Shape (rows,): uint64 for COUNT, float64 for NUMBER, and for TEXT the index in ``texts`` as
-    int64."""
+    """Shape (rows,): uint64 for COUNT, float64 for NUMBER, int64 indices of ``texts`` for TEXT."""
     present: Mask
-    """Shape (rows,); false if the slice lacks the argument."""
+    """Shape (rows,)."""
     texts: tuple[str, ...] = ()
     """Texts of TEXT values."""
 
@@ -45,31 +42,30 @@ class SliceTable(Struct, frozen=True):
     """Slices; all columns have shape (rows,)."""
 
     start: Ints
-    """Start in ns of the exported trace."""
+    """In ns of the exported trace."""
     end: Ints
-    """End in ns of the exported trace, not before ``start``."""
+    """In ns of the exported trace, not before ``start``."""
     name: Ints
     """Indices in ``names``."""
     names: tuple[str, ...]
-    """Names, possibly repeated."""
+    """Possibly repeated."""
     category: Ints
     """Indices in ``categories``."""
     categories: tuple[str, ...]
-    """Categories, possibly repeated."""
+    """Possibly repeated."""
     args: tuple[Arg, ...]
     """Arguments of any slice."""
     flow_first: Ints
-    """Shape (rows + 1,): the flows of row ``i`` are ``flow_ids[flow_first[i]:flow_first[i +
-    1]]``."""
+    """Shape (rows + 1,): row ``i`` has ``flow_ids[flow_first[i]:flow_first[i + 1]]``."""
     flow_ids: Ints
-    """Flow ids; each appears at a launch and at one GPU row."""
+    """Each appears at a launch and at one GPU row."""
 
     def __len__(self) -> int:
         return len(self.start)
 
 
 def build_count_arg(name: str, column: pl.Series) -> Arg:
-    """Convert a column of non-negative integers; null and negative values are absent."""
+    """Convert non-negative integers; null and negative values are absent."""
     if column.dtype.is_unsigned_integer():
         present = column.is_not_null().to_numpy()
         return Arg(name, ArgKind.COUNT, column.fill_null(0).to_numpy().astype(np.uint64), present)
@@ -85,7 +81,7 @@ def build_number_arg(name: str, values: npt.NDArray[np.float64]) -> Arg:
 
 
 def build_text_arg(name: str, codes: Ints, texts: Iterable[str]) -> Arg:
-    """Convert texts given by index; -1 is absent. Control characters become escapes."""
+    """Convert texts by index; -1 is absent. Control characters become escapes."""
     safe_texts = tuple(escape_control_characters(text) for text in texts)
     present = codes >= 0
     return Arg(name, ArgKind.TEXT, np.where(present, codes, 0), present, safe_texts)
@@ -99,7 +95,7 @@ def build_column_arg(name: str, column: pl.Series) -> Arg:
 
 
 def encode_names(column: pl.Series) -> tuple[Ints, tuple[str, ...]]:
-    """Convert a categorical column to indices and their texts, as for ``SliceTable.name``."""
+    """Convert a categorical column to indices and texts."""
     codes, texts = encode(column.cast(pl.Categorical))
     return codes.astype(np.int64), tuple(
         escape_control_characters(text) or "(no name)" for text in texts

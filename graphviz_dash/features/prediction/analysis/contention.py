@@ -13,18 +13,17 @@ class Contention(Struct, frozen=True):
     node: int
     """Index in the measured graph."""
     slowed_ns: float
-    """Slowdown."""
     share: float
     """Fraction of the GPU that it needs."""
     concurrent_nodes: tuple[int, ...]
-    """Concurrent nodes, longest overlap first."""
+    """Longest overlap first."""
 
 
 _MIN_SLOWDOWN_NS = 1.0
 
 
 def find_contentions(prediction: ParallelPrediction, max_count: int) -> tuple[Contention, ...]:
-    """Return the most slowed nodes of the predicted plan, at most ``most``."""
+    """Return the most slowed nodes of the predicted plan."""
     schedule, operations = prediction.plan.schedule, prediction.work.operations
     slowed = [
         end - begin - operation.duration_ns

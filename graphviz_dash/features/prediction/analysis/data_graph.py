@@ -23,8 +23,8 @@ from graphviz_dash.model.graph import GraphEdge
 class DataGraph(Struct, frozen=True):
     """A graph by data dependencies.
 
-    ``full_graph`` has the required edges without redundant ones; ``measured`` has their critical
-    path and slack.
+    ``full_graph`` has the required edges without redundant ones, ``measured`` their critical path
+    and slack.
     """
 
     full_graph: ExpandedGraph
@@ -34,8 +34,7 @@ class DataGraph(Struct, frozen=True):
 def build_data_graph(
     full_graph: ExpandedGraph, measured: MeasuredGraph, work: GraphWork
 ) -> DataGraph | None:
-    """Return ``full_graph`` with the dependencies of its ``work``; None for a graph that contains
-    others.
+    """Return ``full_graph`` with the dependencies of its ``work``; None for nested graphs.
 
     Nodes without GPU time, such as empty ones, lose their edges.
     """
@@ -68,7 +67,7 @@ def build_data_graph(
 
 
 def reduce_dependencies(predecessors: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    """Return the dependencies (source, target) in ``after`` that no others imply.
+    """Return the dependencies (source, target) that no others imply.
 
     This is the transitive reduction. Items may depend only on earlier ones. Quadratic in bits.
     """

@@ -1,10 +1,9 @@
 """Bounds on the gain from several streams for the graph of an eager step, from its trace only.
 
-An eager trace does not show data dependencies between operators. The bounds need none: all work
-in sequence, and all work as independent as the GPU and its launches allow. The estimate between
-them follows from operator semantics: the parts of a product's backward need the incoming
-gradient but not each other. Work of unknown independence keeps its order, so the estimate is
-conservative.
+An eager trace does not show data dependencies. The bounds need none: all work in sequence, and all
+work as independent as the GPU and its launches allow. The estimate between them follows from
+operator semantics: the parts of a product's backward need the incoming gradient but not each other.
+Work of unknown independence keeps its order, so the estimate is conservative.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from graphviz_dash.analysis.prediction.predict import Prediction
 
 STREAMS = (2, 4, 8)
-"""Numbers of streams with bounds."""
 
 
 class EagerBounds(Struct, frozen=True):
@@ -42,14 +40,11 @@ class EagerBounds(Struct, frozen=True):
     value_ns: float | None
     """Estimate with the known independent work in parallel; None if there is none."""
     high_ns: float
-    """Upper bound of the estimate; without an estimate, all work in sequence."""
+    """Upper bound of the estimate; without one, all work in sequence."""
 
 
 def compute_eager_bounds(prediction: Prediction) -> tuple[EagerBounds, ...]:
-    """Compute the bounds for the predicted graph of an eager step, by number of streams.
-
-    Near-linear in its items for each number of streams.
-    """
+    """Compute the bounds by number of streams; each is near-linear in the step's items."""
     replay, line_ns = prediction.replay, prediction.step_ns.value
     work = _build_work(prediction)
     if not work.operations:
@@ -82,10 +77,7 @@ def _estimate_times(work: GraphWork, line_ns: float) -> dict[int, float]:
 
 
 def _build_work(prediction: Prediction) -> GraphWork:
-    """Build the work of the step's items with the dependencies implied by operator semantics.
-
-    Without such knowledge, items have no dependencies.
-    """
+    """Use the dependencies implied by operator semantics, or else none."""
     step, gpu = prediction.step, prediction.calibration.gpu
     captured = find_item_dependencies(step)
     edges = np.array(

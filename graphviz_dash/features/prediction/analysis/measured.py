@@ -18,23 +18,22 @@ class LargerPlan(Struct, frozen=True):
 
     streams: int
     time_ns: float
-    """Median replay, measured or predicted."""
+    """Measured or predicted."""
     measured: bool
-    """True if it was timed."""
     speedup: float
-    """Speedup over one stream."""
+    """Over one stream."""
     memory_bytes: int
-    """Memory of its capture, measured or expected."""
+    """Measured or expected."""
 
 
 def compute_attempt_ns(attempt: Attempt) -> float | None:
-    """Return the median replay of an attempt; None if not tried."""
+    """Return the median replay; None if not tried."""
     summary = summarise(list(attempt.replays_ns))
     return None if summary is None else summary.median
 
 
 def compute_attempt_speedup(plan: ParallelPlan, attempt: Attempt) -> float | None:
-    """Return the speedup of an attempt over the single-stream capture; None if not tried.
+    """Return the speedup over one stream; None if not tried.
 
     It prefers the single-stream time interleaved with the attempt, because GPU clocks vary.
     """
@@ -53,7 +52,7 @@ def get_times_by_streams(plan: ParallelPlan) -> dict[int, float]:
 
 
 def sort_attempts(plan: ParallelPlan) -> list[Attempt]:
-    """Return the single-stream capture and all attempts, by streams and then by expected time."""
+    """Return all captures, by streams and then by expected time."""
     return [
         plan.serial,
         *sorted(plan.attempts, key=lambda attempt: (attempt.streams, attempt.predicted_ns)),
@@ -61,9 +60,9 @@ def sort_attempts(plan: ParallelPlan) -> list[Attempt]:
 
 
 def compute_chain_share(plan: ParallelPlan) -> float | None:
-    """Return the modelled longest operator chain as a fraction of the single-stream GPU time.
+    """Return the longest operator chain as a fraction of the single-stream GPU time.
 
-    It is a lower bound for any number of streams. None if operators were not timed.
+    A modelled lower bound for any number of streams. None if operators were not timed.
     """
     operations = build_operations(plan.operators, MEASURED_COSTS)
     if not any(operator.device_ns for operator in plan.operators):
@@ -73,10 +72,8 @@ def compute_chain_share(plan: ParallelPlan) -> float | None:
 
 
 def find_larger_plans(plan: ParallelPlan) -> tuple[LargerPlan, ...]:
-    """Return plans above the memory limit that beat a single stream, by memory.
-
-    Each is faster than those before it.
-    """
+    """Return plans above the memory limit that beat a single stream, by memory; each is faster than
+    those before."""
     least_ns = compute_attempt_ns(plan.serial) or float("inf")
     curve = []
     for candidate in sorted(
@@ -110,10 +107,8 @@ def _fits_memory(plan: ParallelPlan, size: int) -> bool:
 
 
 def select_attempt(plan: ParallelPlan) -> Attempt | None:
-    """Return the fastest timed attempt on the chosen number of streams within the memory limit.
-
-    None if none was timed.
-    """
+    """Return the fastest timed attempt on the chosen number of streams within the memory limit;
+    None if none was timed."""
     if plan.selected_streams <= 1:
         return plan.serial
     timed = [

@@ -19,13 +19,13 @@ class NodeNeed(Struct, frozen=True):
     """A dependency on another node."""
 
     source: int
-    """Index of the required node in the measured graph."""
+    """Required node in the measured graph."""
     need: DependencyKind | None
-    """Kind of dependency; None if inferred from shared memory or within one operator."""
+    """None if inferred from shared memory or within one operator."""
     storage: Storage | None
     """The shared tensor's memory; None if unknown."""
     shared_bytes: int | None
-    """Bytes of memory that both nodes can reach; None if unknown."""
+    """Memory that both nodes can reach; None if unknown."""
 
 
 def find_node_needs(
@@ -34,7 +34,7 @@ def find_node_needs(
     tables: Mapping[str, NodeTable],
     plan: ParallelPlan | None,
 ) -> dict[int, tuple[NodeNeed, ...]]:
-    """Return the direct dependencies of each node of a measured graph.
+    """Return the direct dependencies of each node.
 
     ``plan`` provides the operators if they are the source of the dependencies.
     """
@@ -72,7 +72,7 @@ def _index_observed_needs(
 def _count_shared_bytes(
     measured: MeasuredGraph, tables: Mapping[str, NodeTable], source: int, target: int
 ) -> int | None:
-    """Count the bytes that two nodes can both reach; None if unknown for either."""
+    """Count the shared bytes; None if unknown for either node."""
     reached = []
     for node in (source, target):
         graph, index = measured.nodes[node]

@@ -1,8 +1,8 @@
 """Predicted time of a captured graph by number of streams, with only its data dependencies.
 
-The captured graph was measured. A planner distributes its work over streams, and a simulation
-compares the result with the captured graph. The difference is subtracted from the measured time,
-so that model errors common to both cancel.
+A planner distributes the measured work over streams, and a simulation compares the result with the
+captured graph. The difference is subtracted from the measured time, so that model errors common to
+both cancel.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 MAX_STREAMS: Final = 8
-"""Maximum number of streams; more gained less than a percent on any measured step."""
+"""More streams gained less than a percent on any measured step."""
 
 _MAX_NODES: Final = 20_000
-"""Maximum number of nodes; beyond it, planning would need more than a few seconds."""
+"""Planning more would need more than a few seconds."""
 
 _MAX_GAP_NS: Final = 3_000.0
-"""Maximum gap between nodes of a graph; longer ones have other causes."""
+"""Between nodes of a graph; longer gaps have other causes."""
 
 _FIXED_NS: Final = 6_700.0
 """Time from the call to the first node, and from the end of the last to the return."""
@@ -90,11 +90,11 @@ class StreamPrediction(Struct, frozen=True):
     """Predicted time of a replay on several streams."""
 
     streams: int
-    """Maximum number of streams."""
+    """Maximum number."""
     step: Estimate
-    """Time in ns, with an interval."""
+    """In ns, with an interval."""
     speedup: float
-    """Time of the captured graph divided by it."""
+    """Over the captured graph."""
 
 
 class ParallelPrediction(Struct, frozen=True):
@@ -102,35 +102,33 @@ class ParallelPrediction(Struct, frozen=True):
 
     graph: str
     captured_ns: float
-    """Time of the graph as captured."""
     basis: BaselineBasis
     work: GraphWork
     costs: StreamCosts
-    """Costs between its nodes."""
     unmodelled_ns: float
     """Measured minus simulated time of the captured graph, such as launch and return.
 
     Negative if the simulation is longer.
     """
     lower_bound: TimeBounds
-    """Lower bound for any number of streams, without launch and return."""
+    """For any number of streams, without launch and return."""
     rows: tuple[StreamPrediction, ...]
-    """Predictions by number of streams, from one to the largest useful number."""
+    """From one stream to the largest useful number."""
     plan: StreamPlan
-    """The plan of the best prediction."""
+    """Plan of the best prediction."""
     verdict: ParallelVerdict
 
     @property
     def path_ns(self) -> float:
         """Length of the longest chain, a lower bound of all predictions.
 
-        It is shortened by the excess if the simulation is longer than the measured graph.
+        Shortened by the excess if the simulation is longer than the measured graph.
         """
         return self.lower_bound.path_ns + min(self.unmodelled_ns, 0.0)
 
     @property
     def best(self) -> StreamPrediction:
-        """The prediction with the fewest streams that is as fast as any."""
+        """Prediction with the fewest streams that is as fast as any."""
         return self.rows[-1]
 
 
@@ -142,8 +140,7 @@ def predict_parallel(
 ) -> ParallelPrediction | Missing:
     """Predict a measured graph of ``run``, or explain why this is impossible.
 
-    ``tables`` maps the graph ids of the run to node tables; ``operators`` are those observed in
-    its step.
+    ``tables`` maps graph ids to node tables; ``operators`` were observed in its step.
     """
     measured, gpu = concurrency.measured, run.manifest.environment.gpu
     if measured.is_stitched:
@@ -184,10 +181,7 @@ def predict_run_parallel(
     tables: Sequence[NodeTable],
     operators: Sequence[Operator] = (),
 ) -> dict[str, ParallelPrediction | Missing]:
-    """Predict the root graphs of ``run``.
-
-    ``concurrency`` maps graph ids; ``tables`` are those of all its graphs.
-    """
+    """Predict the root graphs of ``run``; ``tables`` are those of all its graphs."""
     by_id = {table.graph.id: table for table in tables}
     return {
         graph: outcome
@@ -198,10 +192,7 @@ def predict_run_parallel(
 
 
 def find_step_operators(run: Run, others: Iterable[Run] = ()) -> tuple[Operator, ...]:
-    """Return the operators observed in the step of ``run`` or one of the ``others`` of its rank.
-
-    Empty if none were observed.
-    """
+    """Return the operators observed in the step of ``run``, or of ``others`` of its rank."""
     for other in (run, *others):
         if other.parallel is not None and other.manifest.rank == run.manifest.rank:
             return other.parallel.operators
@@ -213,11 +204,8 @@ def _make_missing(reason: str) -> Missing:
 
 
 def _measure_baseline(run: Run, measured: MeasuredGraph) -> tuple[float, BaselineBasis]:
-    """Return the measured time of the graph.
-
-    This is a clean step if the graph is the whole step, else a traced replay, which is slower
-    due to the profiler.
-    """
+    """Use a clean step if the graph is the whole step, else a traced replay, which is slower due to
+    the profiler."""
     is_single = sum(graph.parent is None for graph in run.graphs) == 1
     clean_ns = compute_clean_step_ns(run) if run.mode.captures_entire_step and is_single else None
     if clean_ns is None:
@@ -226,7 +214,7 @@ def _measure_baseline(run: Run, measured: MeasuredGraph) -> tuple[float, Baselin
 
 
 def _estimate_costs(measured: MeasuredGraph, device_ns: float) -> StreamCosts:
-    """Return costs between nodes: measured in this graph, plus general costs of several streams."""
+    """Combine costs in this graph with general costs of several streams."""
     gaps = max(len(measured.path.nodes) - 1, 1)
     follow = min(max((device_ns - measured.path.length) / gaps, 0.0), _MAX_GAP_NS)
     difference_ns = follow - MEASURED_COSTS.same_stream_gap_ns
@@ -240,8 +228,8 @@ def _estimate_costs(measured: MeasuredGraph, device_ns: float) -> StreamCosts:
 def simulate_captured(work: GraphWork, costs: StreamCosts) -> Schedule:
     """Simulate the captured graph.
 
-    A node continues the stream of a predecessor that no other node continues, else it starts a
-    new one.
+    A node continues the stream of a predecessor that no other node continues, else it starts a new
+    one.
     """
     stream: list[int] = []
     tail: list[int] = []

@@ -29,8 +29,8 @@ class NeedSource(StrEnum):
     MEMORY = "memory"
     """Memory that nodes can reach.
 
-    Independent nodes are truly independent, but some dependencies may be false: memory is reused
-    between tensors, and reads cannot be distinguished from writes.
+    Independent nodes are truly independent, but some dependencies may be false: tensors reuse
+    memory, and reads cannot be distinguished from writes.
     """
     MEANING = "meaning"
     """Captured edges, except those that operator semantics show to be redundant."""
@@ -40,11 +40,11 @@ class GraphWork(Struct, frozen=True):
     """The operations of a graph, in program order."""
 
     operations: tuple[Operation, ...]
-    """Operations, each dependent only on earlier ones."""
+    """Each depends only on earlier ones."""
     nodes: tuple[tuple[int, ...], ...]
-    """Nodes of each operation, as indices in the measured graph."""
+    """By operation, as indices in the measured graph."""
     captured: tuple[tuple[int, ...], ...]
-    """Earlier operations that each operation waits for in the captured graph."""
+    """Earlier operations that each one waits for in the captured graph."""
     source: NeedSource
 
 
@@ -53,9 +53,9 @@ def build_graph_work(
     tables: Mapping[str, NodeTable],
     gpu: Gpu,
 ) -> GraphWork:
-    """Build the work of a measured graph, with one operation per node in its trace.
+    """Build the work of a measured graph, with one operation per traced node.
 
-    ``tables`` maps graph ids of the run to node tables. Near-linear in nodes and dependencies.
+    ``tables`` maps graph ids to node tables. Near-linear in nodes and dependencies.
     """
     measured, needless = concurrency.measured, concurrency.redundant
     needed = np.array(needless.needed, dtype=np.int64).reshape(-1, 2)
@@ -89,10 +89,10 @@ def build_operator_work(
     tables: Mapping[str, NodeTable],
     gpu: Gpu,
 ) -> GraphWork | None:
-    """Build the work of a measured graph from the data dependencies of its step's ``operators``.
+    """Build the work from the data dependencies of the step's ``operators``.
 
-    None if their nodes do not match the graph. The nodes of an operator run in sequence; the
-    first waits for all dependencies of the operator.
+    None if their nodes do not match the graph. The nodes of an operator run in sequence; the first
+    waits for all its dependencies.
     """
     if sum(operator.nodes for operator in operators) != len(measured.nodes):
         return None
@@ -120,7 +120,7 @@ def build_operator_work(
 
 
 def get_issued_streams(plan: ParallelPlan) -> tuple[int, ...]:
-    """Return the issuing stream of each node of the graph captured by ``plan``."""
+    """Return the issuing stream of each node."""
     return tuple(
         stream
         for operator, stream in zip(plan.operators, plan.streams, strict=True)
@@ -131,10 +131,9 @@ def get_issued_streams(plan: ParallelPlan) -> tuple[int, ...]:
 def compute_node_share(
     table: NodeTable | None, position: int, duration_ns: float, gpu: Gpu
 ) -> tuple[float, int]:
-    """Return the share of its engine that node ``position`` of a graph needs, and the engine.
+    """Return the share of its engine that a node needs, and the engine.
 
-    A kernel with an unknown launch needs all of it; copies within the device and sets need
-    nothing.
+    A kernel with an unknown launch needs all of it; copies within the device and sets need nothing.
     """
     rows = () if table is None else table.rows
     match rows[position].node.params if rows else None:

@@ -23,8 +23,8 @@ _MIB = 1 << 20
 
 def draw_plan_memory(plan: ParallelPlan, theme: Theme) -> go.Figure | None:
     """Draw plans by memory in MiB and replay time, labelled with their stream count. Timed plans
-    are filled, predicted plans hollow; a dotted line marks the memory limit. None if fewer than
-    three plans have both values."""
+    are filled; a dotted line marks the memory limit. None if fewer than three plans have both
+    values."""
     chosen = select_attempt(plan)
     complete = [
         attempt

@@ -19,8 +19,8 @@ from graphviz_dash.units import format_ns
 def draw_streams(
     prediction: ParallelPrediction, measured: Mapping[int, float], theme: Theme
 ) -> go.Figure:
-    """Draw a bar with interval per number of streams, the first as measured. ``measured`` maps
-    stream counts to times in ns of tested captures."""
+    """Draw a bar with interval per number of streams, the first as measured; ``measured`` has times
+    in ns of tested captures."""
     unit = choose_time_unit(prediction.captured_ns)
     rows = prediction.rows
     figure = go.Figure()
@@ -77,7 +77,7 @@ def draw_streams(
 
 
 def draw_schedule(graph: MeasuredGraph, theme: Theme) -> go.Figure | None:
-    """Draw a bar per number of streams down to the critical path; None if one stream suffices."""
+    """Draw a bar per number of streams down to the critical path; None if one suffices."""
     if len(graph.schedules) < 2:
         return None
     unit = choose_time_unit(graph.schedules[0].length)

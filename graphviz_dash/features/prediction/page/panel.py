@@ -36,7 +36,7 @@ from graphviz_dash.units import format_count, format_ns, format_percent, format_
 
 
 def show_prediction_panel(name: str, prediction: Prediction) -> None:
-    """Show the prediction from the trace of the run ``name``: values, blockers and reasons."""
+    """Show values, blockers and reasons."""
     st.header(
         f"Predicted from the trace of {escape_markdown(name)}", anchor=Evidence.PREDICTED.value
     )
@@ -55,7 +55,7 @@ def show_prediction_panel(name: str, prediction: Prediction) -> None:
 
 
 def format_blockers(prediction: Prediction) -> str:
-    """Format the capture blockers in the trace with fixes, and the omitted checks."""
+    """Format capture blockers with fixes, and the omitted checks."""
     if prediction.blockers:
         body = "".join(_format_blocker(blocker, prediction) for blocker in prediction.blockers)
     else:
@@ -68,7 +68,7 @@ def format_blockers(prediction: Prediction) -> str:
 
 
 def build_idle_markup(prediction: Prediction) -> str:
-    """Format CPU activity during GPU idle time, and the part that a graph removes."""
+    """Format CPU activity while the GPU is idle, and the part that a graph removes."""
     if not prediction.idle.parts:
         return ""
     rows = [[escape_html(value) for value in row] for row in build_idle_rows(prediction.idle)]
@@ -83,7 +83,7 @@ def build_idle_markup(prediction: Prediction) -> str:
 
 
 def list_prediction_tiles(prediction: Prediction) -> list[tuple[str, str, str]]:
-    """List the values of a prediction: label, value, note."""
+    """List label, value, note."""
     idle = prediction.idle_ns / prediction.eager_ns if prediction.eager_ns else 0.0
     break_even, speedup = prediction.break_even, prediction.speedup
     cells = [

@@ -116,7 +116,7 @@ def _sort_baseline_first(selection: SelectedExperiment) -> list[Run]:
 
 
 def _find_default_runs(selection: SelectedExperiment, runs: list[Run]) -> list[str]:
-    """Return the default runs: baseline, fastest other run of its rank, run of the selected slice.
+    """Choose baseline, fastest other run of its rank, and the run of the selected slice.
 
     Experiments on creation order show both orders. Uses only clean times, because comparing the
     runs is slow for large traces.
@@ -153,7 +153,7 @@ def _count_steps(selection: SelectedExperiment, run_name: str) -> int:
 
 
 def format_traced_note(key: str) -> str:
-    """Describe the profiler's effect on traced times of the experiment ``key``."""
+    """Describe the profiler's effect on traced times."""
     effects = [
         f"{name} {format_ratio(effect)}" for name, effect in get_traced_slowdowns(key).items()
     ]
@@ -170,7 +170,7 @@ def format_traced_note(key: str) -> str:
 
 
 def show_perfetto_steps(selection: SelectedExperiment, steps: Mapping[str, int | None]) -> None:
-    """Show a button for the selected step of each run; None selects the typical step."""
+    """Show a button per run; None selects the typical step."""
     picked = [(name, _get_step_index(selection, name, step)) for name, step in steps.items()]
     try:
         render_perfetto_buttons(
@@ -190,7 +190,7 @@ def _get_step_index(selection: SelectedExperiment, run_name: str, step: int | No
 
 
 def show_step_limits(selection: SelectedExperiment, runs: Sequence[Run]) -> None:
-    """Show a folded panel for the first imported trace among ``runs`` without graphs.
+    """Show a folded panel for the first imported trace without graphs.
 
     The Graph page has that of a graph. Eager passes of collectors record no shapes.
     """
@@ -209,7 +209,7 @@ def show_step_limits(selection: SelectedExperiment, runs: Sequence[Run]) -> None
 
 
 def show_replay_stops(selection: SelectedExperiment) -> None:
-    """Show the progress of each stopped replay; nothing without one."""
+    """Show the progress of each stopped replay."""
     for name, diagnosis in list_replay_diagnoses(selection.experiment.runs):
         if diagnosis.stops:
             _show_run(selection, name, diagnosis)
@@ -232,7 +232,6 @@ def _show_run(selection: SelectedExperiment, name: str, diagnosis: ReplayDiagnos
 
 
 def _format_rows(rows: Sequence[StopRow]) -> str:
-    """Format a bar per row with a legend."""
     theme = get_theme()
     end_colour, stop_colour, rest_colour = (
         get_colour(shade, theme) for shade in STOP_SHADES.values()

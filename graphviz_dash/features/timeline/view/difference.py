@@ -22,7 +22,7 @@ from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.units import format_count
 
 MAX_BINS: Final = 1_200
-"""Maximum number of bins of all difference lanes of a view; a bin has at least two pixels."""
+"""Bins of all difference lanes of a view; a bin has at least two pixels."""
 
 _BIN_PX: Final = 2
 
@@ -33,15 +33,14 @@ class RunDifference(Struct, frozen=True):
     run: str
     """Name of the other run."""
     lost: TimeLost | Missing
-    """Lost time, or the reason why it is unknown."""
     cause: str = ""
     """Main cause of the unprofiled difference, as Compare names it; empty if unknown."""
     begin: int = 0
-    """Start of the first run's step in ns since its origin; 0 except for ranks that start later."""
+    """In ns since the first run's origin; 0 except for ranks that start later."""
 
     def lost_before(self, instants: Ints) -> tuple[Ints, Ints, Ints]:
-        """Compute idle, busy and waiting loss up to each of ``instants``, in ns since the first
-        run's origin."""
+        """Compute idle, busy and waiting loss up to ``instants``, in ns since the first run's
+        origin."""
         if isinstance(self.lost, Missing):
             zeros = np.zeros_like(instants)
             return zeros, zeros, zeros
@@ -54,8 +53,10 @@ def measure_time_lost(
     second: tuple[Run, ChosenRun],
     experiment: Experiment,
 ) -> TimeLost | Missing:
-    """Compute the time that the chosen step of the first run loses against the second. ``pairs`` is
-    their matched work; ``experiment`` contains both runs, whose ranks may wait for each other."""
+    """Compute the time that the first chosen step loses against the second.
+
+    ``pairs`` is their matched work; ranks of ``experiment`` may wait for each other.
+    """
     waits = compute_rank_waits(experiment)
     before = _build_traced_step(pairs.before, *first, waits)
     after = _build_traced_step(pairs.after, *second, waits)
@@ -79,7 +80,7 @@ def _build_traced_step(
 
 
 def build_difference(run_difference: RunDifference, frame: ViewFrame, lanes: int) -> Difference:
-    """Build the lane of one run; the view has ``lanes`` difference lanes."""
+    """Build the lane of one run among ``lanes`` difference lanes."""
     lost = run_difference.lost
     if isinstance(lost, Missing):
         return Difference(run_difference.run, problem=lost.reason)
@@ -103,7 +104,6 @@ def build_difference(run_difference: RunDifference, frame: ViewFrame, lanes: int
 
 
 def _describe_matching(lost: TimeLost) -> str:
-    """Describe how the work was matched."""
     pairs = sum(lost.methods.values())
     methods = ", ".join(
         f"{format_count(count)} by {method}" for method, count in lost.methods.items()

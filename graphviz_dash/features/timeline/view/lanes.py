@@ -31,25 +31,22 @@ MAX_THREADS: Final = 2
 """Limits of CPU thread ranges: minimum width in pixels, ranges per view, threads per run."""
 MAX_IDLE: Final = 240
 MAX_BOUNDARIES: Final = 80
-"""Maximum number of idle periods and steps marked in a view over all runs: the longest and the
-nearest."""
+"""Idle periods and steps marked over all runs: the longest and the nearest."""
 
 
 class ViewFrame(Struct, frozen=True):
     """Dimensions of a view. Windows are begin and end in ns since the runs' origins."""
 
     window: tuple[int, int]
-    """Visible window."""
     loaded: tuple[int, int]
-    """Sent window, with margins on both sides."""
+    """With margins on both sides."""
     fit: tuple[int, int]
-    """Window that shows the longest step."""
+    """Shows the longest step."""
     limits: tuple[int, int]
     """Earliest and latest time of all runs."""
     pixels: int
-    """Width of the window in pixels."""
+    """Width of the window."""
     runs: int
-    """Number of runs in the view."""
 
     @property
     def ns_per_pixel(self) -> float:
@@ -58,7 +55,7 @@ class ViewFrame(Struct, frozen=True):
 
 
 def count_slices(inside: slice) -> int:
-    """Count the slices in a span of a lane set."""
+    """Count the slices in a span."""
     return int(inside.stop - inside.start)
 
 
@@ -70,7 +67,7 @@ def build_run_view(
     baseline: ChosenRun,
     bins: int,
 ) -> RunView:
-    """Build one run of the view. ``hidden`` counts omitted lanes; ``bins`` is 0 for slices."""
+    """Build one run of the view; ``hidden`` counts omitted lanes, ``bins`` is 0 for slices."""
     timeline, step = choice.timeline, choice.step
     return RunView(
         run=timeline.run,
@@ -89,8 +86,7 @@ def build_run_view(
 
 
 def _select_boundaries(choice: ChosenRun, frame: ViewFrame) -> list[StepMark]:
-    """Select the steps that touch the loaded window, those nearest to its middle if there are
-    many."""
+    """Select steps that touch the loaded window; of many, those nearest to its middle."""
     begin, stop = choice.origin + frame.loaded[0], choice.origin + frame.loaded[1]
     touched = [
         step for step in choice.timeline.steps if step.span_end >= begin and step.span_start <= stop
@@ -106,7 +102,7 @@ def _build_step_mark(step: Step, origin: int) -> StepMark:
 
 
 def _format_delta(choice: ChosenRun, baseline: ChosenRun) -> str:
-    """Format the step's difference from the baseline's; empty for the baseline itself."""
+    """Format the step's difference; empty for the baseline itself."""
     if choice is baseline or not choice.step or not baseline.step:
         return ""
     run_ns, baseline_ns = choice.length, baseline.length
@@ -121,7 +117,7 @@ def _format_delta(choice: ChosenRun, baseline: ChosenRun) -> str:
 
 
 def summarize_window(choice: ChosenRun, window: tuple[int, int]) -> str:
-    """Summarize GPU work in ``window``: number of slices and busy time."""
+    """Summarize the number and busy time of slices in ``window``."""
     lanes = choice.timeline.lanes
     edges = np.array(window, dtype=np.int64) + choice.origin
     devices = len(lanes.device)
@@ -200,8 +196,7 @@ def _compute_deltas(values: npt.NDArray[np.integer]) -> list[int]:
 def build_range_lanes(
     choice: ChosenRun, frame: ViewFrame, names: dict[tuple[str, int], int]
 ) -> list[Lane]:
-    """Build range lanes of the busiest CPU threads with the longest visible ranges; ``names`` is
-    the view's table and grows."""
+    """Build lanes of the busiest threads with the longest visible ranges; ``names`` grows."""
     labels = choice.timeline.range_labels
     begin, stop = choice.origin + frame.loaded[0], choice.origin + frame.loaded[1]
     min_ns = RANGE_PX * frame.ns_per_pixel
@@ -244,8 +239,7 @@ def build_compiled_lane(
     frame: ViewFrame,
     names: dict[tuple[str, int], int],
 ) -> list[Lane]:
-    """Build the lane of the compiled step with the longest visible periods; ``names`` is the view's
-    table and grows."""
+    """Build the lane with the longest visible periods; ``names`` grows."""
     if compiled is None:
         return []
     begin, stop = choice.origin + frame.loaded[0], choice.origin + frame.loaded[1]
@@ -275,13 +269,13 @@ def build_compiled_lane(
 
 
 def _select_longest(at: Ints, length: Ints, limit: int) -> Ints:
-    """Return the ``limit`` longest of the positions ``at``, ascending."""
+    """Return the ``limit`` longest, ascending."""
     longest = np.argsort(-length[at], kind="stable")[:limit]
     return np.asarray(np.sort(at[longest]))
 
 
 def find_busiest_threads(ranges: LaneSet) -> set[tuple[int, int]]:
-    """Find process and thread of the MAX_THREADS threads with the longest time in ranges."""
+    """Find process and thread of the MAX_THREADS busiest threads."""
     totals: dict[tuple[int, int], int] = {}
     for lane in np.flatnonzero(ranges.sub == 0).tolist():
         busy = int(ranges.busy[ranges.bounds[lane + 1]] - ranges.busy[ranges.bounds[lane]])
@@ -292,7 +286,7 @@ def find_busiest_threads(ranges: LaneSet) -> set[tuple[int, int]]:
 def build_busy_lane(
     choice: ChosenRun, lanes: LaneSet, lane: int, is_gpu: bool, frame: ViewFrame, bins: int
 ) -> Lane:
-    """Build a lane with the busy share of ``bins`` bins (0: none yet)."""
+    """Build a lane of busy shares; without ``bins`` (0) there are none yet."""
     if not bins:
         return _build_lane(choice, lanes, lane, is_gpu)
     return msgspec.structs.replace(
@@ -303,7 +297,7 @@ def build_busy_lane(
 
 
 def _encode_categories(view_run: ChosenRun, lane: int, frame: ViewFrame, bins: int) -> str:
-    """Encode the category with the longest slices that start in each bin, in base64.
+    """Encode the category of the longest slices that start in each bin, in base64.
 
     A bin without a start continues the previous slice.
     """
@@ -335,7 +329,7 @@ def _encode_device_busy(choice: ChosenRun, frame: ViewFrame, bins: int) -> dict[
 
 
 def _encode_busy(choice: ChosenRun, lanes: LaneSet, lane: int, frame: ViewFrame, bins: int) -> str:
-    """Encode the busy share of each bin as a byte, in base64."""
+    """Encode busy shares as bytes, in base64."""
     edges = compute_bin_edges(frame.loaded, bins)
     width = np.maximum(np.diff(edges), 1)
     fraction = lanes.compute_busy_between(lane, edges + choice.origin) / width
@@ -344,7 +338,7 @@ def _encode_busy(choice: ChosenRun, lanes: LaneSet, lane: int, frame: ViewFrame,
 
 
 def compute_bin_edges(window: tuple[int, int], bins: int) -> Ints:
-    """Compute edges in ns of ``bins`` even bins over ``window``, shape (bins + 1,)."""
+    """Compute edges in ns, shape (bins + 1,)."""
     width, remainder = divmod(window[1] - window[0], bins)
     indices = np.arange(bins + 1, dtype=np.int64)
     return window[0] + indices * width + indices * remainder // bins  # no product beyond 64 bits

@@ -42,8 +42,8 @@ _LABEL_CHARS = 64
 
 
 class Labels(Struct, frozen=True):
-    """Short name and category of each row of a table: ``codes`` (rows,) index ``texts``, whose
-    categories index CATEGORIES followed by CALLS."""
+    """Short name and category of each row: ``codes`` (rows,) index ``texts``, whose categories
+    index CATEGORIES followed by CALLS."""
 
     codes: npt.NDArray[np.int32]
     texts: list[tuple[str, int]]
@@ -53,27 +53,23 @@ class RunTimeline(Struct, frozen=True):
     """Lanes of a run with the displayed data of each slice."""
 
     run: str
-    """Name."""
     light: bool
-    """Whether it uses the lighter colour of runs without graphs."""
+    """Uses the lighter colour of runs without graphs."""
     problem: str | None
     """Reason for a missing trace, with all other fields empty; None if a trace exists."""
     lanes: TraceLanes
-    """Slices in lanes."""
     steps: tuple[Step, ...]
-    """Marked steps; empty if the trace has no marks."""
+    """Empty if the trace has no marks."""
     begin: int
-    """First displayed time, in ns of the trace."""
+    """First displayed time of the trace, in ns."""
     end: int
-    """Last displayed time, in ns of the trace."""
+    """Last displayed time of the trace, in ns."""
     gpu_labels: Labels
-    """Labels of GPU rows."""
     call_labels: Labels
-    """Labels of API calls."""
     ranges: CpuRanges
-    """Ranges of CPU threads: operators and annotations."""
+    """Operators and annotations of CPU threads."""
     range_labels: Labels
-    """Labels of ranges; categories are OPERATOR and ANNOTATION."""
+    """Categories are OPERATOR and ANNOTATION."""
     replays: ReplayMatch | None = None
     """Matches of GPU rows to nodes; None if there are none, or not yet."""
     matched: npt.NDArray[np.int32] | None = None
@@ -81,16 +77,16 @@ class RunTimeline(Struct, frozen=True):
     node: npt.NDArray[np.int32] | None = None
     """Node index by GPU row, -1 for none; None without ``replays``."""
     shared: SharedSteps | None = None
-    """Shared steps of a rank with aligned clocks; None otherwise."""
+    """None unless a rank with aligned clocks."""
 
 
 def build_run_timeline(
     run: Run, shared: SharedSteps | None = None, traced_steps: tuple[Step, ...] | None = None
 ) -> RunTimeline:
-    """Build the timeline of ``run`` from its traced pass; slices are not matched to nodes yet.
+    """Build the timeline from the traced pass; slices are not matched to nodes yet.
 
     Args:
-        run: a run; without a replay trace, the timeline states the reason.
+        run: without a replay trace, the timeline states the reason.
         shared: steps of its rank on the clock of all ranks, or None.
         traced_steps: steps of its trace, if already known.
     """
@@ -118,7 +114,7 @@ def build_run_timeline(
 
 
 def add_nodes(timeline: RunTimeline, replays: ReplayMatch | None) -> RunTimeline:
-    """Add the matched nodes of GPU rows to ``timeline``; unchanged without matches."""
+    """Add the matched nodes of GPU rows, if any."""
     if replays is None or not replays.matched_count:
         return timeline
     item = np.full(len(timeline.gpu_labels.codes), -1, dtype=np.int32)
@@ -135,8 +131,7 @@ class ChosenRun(Struct, frozen=True):
 
     @property
     def origin(self) -> int:
-        """Origin of the run in ns of its trace: the start of the step, or for ranks its start on
-        the first rank."""
+        """Start of the step in ns of the trace; for ranks its start on the first rank."""
         if self.step is None:
             return self.timeline.begin
         shared = self.timeline.shared
@@ -144,15 +139,15 @@ class ChosenRun(Struct, frozen=True):
 
     @property
     def length(self) -> int:
-        """Duration in ns of the chosen step, or of the full trace without marked steps."""
+        """Duration in ns of the step, or of the trace without marked steps."""
         if self.step:
             return self.step.duration_ns
         return self.timeline.end - self.timeline.begin
 
 
 def choose_step(timeline: RunTimeline, step: int | None) -> ChosenRun:
-    """Choose step number ``step`` of ``timeline``. None or an unknown step selects the step of
-    median length, the same for all ranks of a mode."""
+    """Choose a step; None or an unknown number selects the step of median length, the same for all
+    ranks of a mode."""
     by_index = {marked.index: marked for marked in timeline.steps}
     if timeline.shared is not None:
         # A step that another rank lacks has no common origin.
@@ -167,7 +162,7 @@ def choose_step(timeline: RunTimeline, step: int | None) -> ChosenRun:
 
 
 def format_label(text: str) -> str:
-    """Convert ``text`` to a label: one line, no control characters, at most 64 characters."""
+    """Make a label of one line, without control characters, of at most 64 characters."""
     line = escape_control_characters(text)
     return line if len(line) <= _LABEL_CHARS else line[: _LABEL_CHARS - 1] + "…"
 

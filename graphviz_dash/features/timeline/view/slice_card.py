@@ -107,7 +107,7 @@ class SliceCard(msgspec.Struct, frozen=True):
 
 
 def parse_slice_token(timeline: RunTimeline, text: str) -> SliceId:
-    """Parse a token such as "g12" or "c12" (see SliceId.token).
+    """Parse a token such as "g12" or "c12".
 
     Raises:
         InputError: the form is invalid, or the trace has no such row.
@@ -126,7 +126,7 @@ def parse_slice_token(timeline: RunTimeline, text: str) -> SliceId:
 
 def find_node_slice(choice: ChosenRun, text: str) -> SliceId | None:
     """Find the slice of a node such as "graph-0#17": its first replay since the start of the chosen
-    step, or else its first replay. None if the name is invalid or the node has no slice."""
+    step, or else ever. None if the name is invalid or the node has no slice."""
     match = _NODE_TOKEN.fullmatch(text)
     replays = choice.timeline.replays
     if not match or replays is None:
@@ -145,17 +145,14 @@ class MatchedNode(Struct, frozen=True):
     """Node that a slice was matched to."""
 
     graph: str
-    """Id of its graph."""
     node: int
-    """Index of the node."""
     method: str
-    """Matching method."""
     confidence: float
-    """Confidence of the match, 0 to 1."""
+    """0 to 1."""
 
 
 def get_matched_node(timeline: RunTimeline, slice_id: SliceId) -> MatchedNode | None:
-    """Return the node of a slice; None for calls and unmatched slices."""
+    """Return the node; None for calls and unmatched slices."""
     replays, matched = timeline.replays, timeline.matched
     if slice_id.table != "gpu" or replays is None or matched is None:
         return None
@@ -177,8 +174,7 @@ def build_slice_card(
     origin: NodeRow | None = None,
     pairs: Sequence[Counterpart] = (),
 ) -> SliceCard:
-    """Build the card of ``slice_id``. ``origin`` is its row of the node table for graph slices;
-    ``pairs`` is the corresponding work in other runs."""
+    """Build a card; ``origin`` is the row of the node table, ``pairs`` the work in other runs."""
     timeline = choice.timeline
     gpu = slice_id.table == "gpu"
     lanes = timeline.lanes.gpu if gpu else timeline.lanes.cpu
@@ -227,8 +223,8 @@ def build_slice_card(
 def find_counterpart(
     pairs: WorkPairs, *, of_first: bool, own: ChosenRun, row: int, other: ChosenRun
 ) -> Counterpart | None:
-    """Find the partner of a GPU row of ``own`` in the chosen step of ``other``; None if the row is
-    not in a step with the typical work. ``of_first``: ``own`` is the first run of ``pairs``."""
+    """Find the partner of a GPU row in the chosen step of ``other``; None outside steps with the
+    typical work. ``of_first``: ``own`` is the first run of ``pairs``."""
     own_step, other_step = pairs.before, pairs.after
     pair_index = pairs.baseline_rows if of_first else pairs.run_rows
     if not of_first:
@@ -261,8 +257,7 @@ def find_counterpart(
 
 
 def _find_step_item(work: TypicalStep, item_choice: ChosenRun, row: int) -> tuple[int, int] | None:
-    """Return the item of its step that a GPU row is, and that step's origin; None if it is in no
-    such step."""
+    """Return the item of a GPU row and its step's origin; None outside such steps."""
     for step in item_choice.timeline.steps:
         rows = work.rows.get(step.index)
         # Rows are sorted by start, so rows of other steps are outside this range.

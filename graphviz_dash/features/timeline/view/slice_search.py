@@ -11,7 +11,7 @@ import numpy as np
 from graphviz_dash.features.timeline.view.run import ChosenRun
 
 MAX_HITS: Final = 500
-"""Maximum number of hits; the count covers all."""
+"""The count covers all hits."""
 
 
 class SliceHits(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class SliceHits(msgspec.Struct, frozen=True):
 
 
 def find_slices(runs: Sequence[ChosenRun], text: str) -> SliceHits:
-    """Find the GPU slices of ``runs`` whose name contains ``text``, in any case."""
+    """Find GPU slices by name, ignoring case."""
     hits: list[str] = []
     count = 0
     for view_run in runs:

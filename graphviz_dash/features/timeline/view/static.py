@@ -30,9 +30,9 @@ _LEFT: Final = 150.0
 _RIGHT_MARGIN: Final = 30.0
 _LANE: Final = 16.0
 _MAX_LANES: Final = 8
-"""Maximum number of lanes of each kind per run: the busiest."""
+"""Lanes of each kind per run: the busiest."""
 _MERGE_DISTANCE: Final = 0.25
-"""Distance in pixels below which slices of one colour are drawn as one."""
+"""In pixels; nearer slices of one colour are drawn as one."""
 
 _CALL_SHADES: Final = {
     CallClass.KERNEL_LAUNCH: BASELINE,
@@ -44,8 +44,7 @@ _CALL_SHADES: Final = {
 
 
 def draw_timeline(runs: Sequence[ChosenRun]) -> str | None:
-    """Draw the timeline; None if no run has a trace. It shows the entire step and nothing after it;
-    very narrow slices are merged."""
+    """Draw exactly one step of each run; None without a trace. Very narrow slices are merged."""
     drawable = [choice for choice in runs if choice.timeline.problem is None]
     if not drawable:
         return None
@@ -84,7 +83,6 @@ def draw_timeline(runs: Sequence[ChosenRun]) -> str | None:
 
 
 def _get_window(choice: ChosenRun) -> tuple[int, int]:
-    """Return start and end of the chosen step, in ns of its trace."""
     begin = choice.step.start if choice.step is not None else choice.origin
     return begin, begin + choice.length
 
@@ -97,7 +95,7 @@ def _find_busiest_lanes(lanes: LaneSet) -> list[int]:
 def _build_paths(
     lanes: LaneSet, lane: int, labels: Labels, window: tuple[int, int], scale: float, y: float
 ) -> Iterator[tuple[str, Shade, str]]:
-    """Yield the area of each colour of a lane as a path."""
+    """Yield the area of each colour as a path."""
     inside = lanes.get_window(lane, window[0] + 1, window[1] - 1)
     if inside.start == inside.stop:
         return

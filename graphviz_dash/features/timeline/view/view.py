@@ -1,11 +1,10 @@
 """View model of the timeline: a window of one or more runs at a given pixel width.
 
-Each run has its own origin, the start of its chosen step, so that corresponding work of two runs
-has the same position on the shared axis. Times are integer nanoseconds since that origin.
+The origin of each run is the start of its chosen step, so corresponding work has the same position.
+Times are integer nanoseconds since that origin.
 
-A view has one of two levels for all lanes: ``slices`` if they are few and wide enough to
-distinguish, otherwise ``busy``, the exact busy fraction of each pixel. The size of a view is
-bounded for any trace.
+Lanes have level ``slices`` if slices are few and wide enough to distinguish, otherwise ``busy``,
+the exact busy fraction of each pixel. The size of a view is bounded for any trace.
 """
 
 from __future__ import annotations
@@ -35,14 +34,13 @@ from graphviz_dash.features.torch_compile.timeline_lanes import CompiledStep
 MAX_PIXELS: Final = 4096
 MAX_SLICES: Final = 1600
 MAX_LANES: Final = 24
-"""Maximum number of GPU lanes, and of CPU lanes, per run; fewer with many runs. Omitted lanes are
-counted."""
+"""GPU lanes, and CPU lanes, per run; fewer with many runs. Omitted lanes are counted."""
 MAX_VIEW_BYTES: Final = 50_000
 MIN_SPAN_NS: Final = 200
 MARGIN: Final = 0.25
-"""Share of the window's length loaded on each side, so that short pans need no request."""
+"""Share of the window loaded on each side, so that short pans need no request."""
 MIN_PITCH_PX: Final = 3.0
-"""Mean pixels per slice, from its start to the next, below which a view shows busy time."""
+"""Mean pixels per slice below which a view shows busy time."""
 FEW_PITCH_PX: Final = 1.2
 FEW_PER_PX: Final = 0.4
 """Maximum slices per pixel for which FEW_PITCH_PX applies."""
@@ -51,7 +49,7 @@ NO_COMPILED_STEPS: Final[Mapping[str, CompiledStep]] = {}
 
 
 def compute_fit_window(runs: Sequence[ChosenRun]) -> tuple[int, int]:
-    """Return the window of the longest chosen step with margins (full traces without steps)."""
+    """Return the window of the longest chosen step with margins."""
     longest = max((choice.length for choice in runs), default=0)
     longest = max(longest, MIN_SPAN_NS)
     return -longest // 50, longest + longest // 25
@@ -66,10 +64,10 @@ def build_timeline_view(
     compiled: Mapping[str, CompiledStep] = NO_COMPILED_STEPS,
     complete: bool = True,
 ) -> TimelineView:
-    """Build the view of ``window`` at ``pixels`` (at most MAX_PIXELS); None for the fit.
+    """Build the view of ``window`` (None: the fit) at no more than MAX_PIXELS.
 
-    ``differences`` are losses of the first run against others. ``compiled`` maps runs to their
-    compiled steps. ``complete`` means that no data is still being computed.
+    ``differences`` are losses of the first run. ``compiled`` maps runs to their steps. ``complete``
+    means that no data is still being computed.
     """
     fit = compute_fit_window(runs)
     limits = _compute_limits(runs, fit)
@@ -101,7 +99,7 @@ def _measure_size(view: TimelineView) -> int:
 
 
 class _Extra(Struct, frozen=True):
-    """Additional content of a view besides slices."""
+    """Content of a view besides slices."""
 
     differences: Sequence[RunDifference]
     compiled: Mapping[str, CompiledStep]
@@ -120,7 +118,7 @@ def _compute_limits(runs: Sequence[ChosenRun], fit: tuple[int, int]) -> tuple[in
 
 
 def _clip_window(window: tuple[int, int], limits: tuple[int, int]) -> tuple[int, int]:
-    """Clip ``window`` to at least MIN_SPAN_NS and at most one length beyond ``limits``."""
+    """Clip to at least MIN_SPAN_NS and at most one length beyond ``limits``."""
     longest = limits[1] - limits[0]
     span = min(max(window[1] - window[0], MIN_SPAN_NS), 2 * longest)
     begin = min(max(window[0], limits[0] - longest), limits[1] + longest - span)
@@ -135,7 +133,7 @@ def _select_lanes(choice: ChosenRun, runs: int) -> _VisibleLanes:
 
 
 def _select_busiest(lanes: LaneSet, limit: int) -> list[int]:
-    """Return the visible lanes in their order: all, or the ``limit`` busiest."""
+    """Return the ``limit`` busiest lanes in their order."""
     if len(lanes) <= limit:
         return list(range(len(lanes)))
     total = lanes.busy[lanes.bounds[1:]] - lanes.busy[lanes.bounds[:-1]]
@@ -145,7 +143,7 @@ def _select_busiest(lanes: LaneSet, limit: int) -> list[int]:
 def _has_room_for_slices(
     runs: Sequence[ChosenRun], visible: list[_VisibleLanes], frame: ViewFrame
 ) -> bool:
-    """Return whether slices are few enough to send and distinguishable in every GPU lane."""
+    """True if slices are few and distinguishable in every GPU lane."""
     sent = seen = 0
     pitch = float("inf")
     for choice, lanes in zip(runs, visible, strict=True):
@@ -164,7 +162,7 @@ def _has_room_for_slices(
 
 
 def _measure_spread(lanes: LaneSet, lane: int, origin: int, frame: ViewFrame) -> tuple[int, int]:
-    """Return the number of visible slices of a lane and their extent in ns."""
+    """Return number and extent in ns of the visible slices."""
     begin, stop = origin + frame.window[0], origin + frame.window[1]
     inside = lanes.get_window(lane, begin, stop)
     if not count_slices(inside):

@@ -17,21 +17,20 @@ class CompileCause(Struct, frozen=True):
     """A place in the program that keeps a compiled step from being one replay."""
 
     rule: CompileRuleId
-    """Violated rule; the rule describes the fix."""
+    """The rule describes the fix."""
     reason: str
     """torch's message."""
     lines: tuple[UserLine, ...]
-    """Lines of the program, innermost first; empty if unknown."""
+    """Innermost first; empty if unknown."""
     frames: tuple[str, ...]
     """Affected compilations."""
     count: int
-    """Number of occurrences."""
     gain_ns: float | Missing
-    """Predicted gain per clean step from a fix, in ns."""
+    """Predicted gain per clean step."""
     one_time_ns: int | None
-    """One-time cost of the resulting compilations, in ns; None if unknown."""
+    """One-time cost of the resulting compilations; None if unknown."""
     gain_range: GainRange | None = None
-    """Interval of ``saves_ns``; None if unknown."""
+    """Interval of ``gain_ns``; None if unknown."""
     details: tuple[str, ...] = ()
     """Failed guards, operators, or inputs with their sizes."""
     hints: tuple[str, ...] = ()
@@ -43,5 +42,5 @@ class CompileCause(Struct, frozen=True):
 def find_first_rule(
     text: str, rules: Iterable[tuple[re.Pattern[str], CompileRuleId]], default: CompileRuleId
 ) -> CompileRuleId:
-    """Return the first rule whose pattern matches ``text``, or ``otherwise``."""
+    """Return the first rule whose pattern matches ``text``."""
     return next((rule for pattern, rule in rules if pattern.search(text)), default)

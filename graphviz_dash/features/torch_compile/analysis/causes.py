@@ -59,8 +59,8 @@ def find_compile_causes(
     Args:
         compilation: record of torch.compile.
         time: breakdown of the traced steps.
-        step_ns: clean step time, in ns.
-        runs_freely: True if the clean step does not wait for the GPU at its end.
+        step_ns: clean step time.
+        is_async: True if the clean step does not wait for the GPU at its end.
         process_medians: median step time of each process, in ns.
     """
     costs = None
@@ -102,7 +102,7 @@ def _is_negligible(cause: CompileCause, step_ns: float | Missing) -> bool:
 
 
 def _get_sort_key(cause: CompileCause) -> tuple[float, bool, float]:
-    """Sort by gain; if the gain is unknown, one-time costs come last."""
+    """Sort by gain; if it is unknown, one-time costs come last."""
     gain_ns = 0.0 if isinstance(cause.gain_ns, Missing) else cause.gain_ns
     return -gain_ns, cause.rule is CompileRuleId.RECOMPILING, -float(cause.one_time_ns or 0)
 
@@ -110,7 +110,7 @@ def _get_sort_key(cause: CompileCause) -> tuple[float, bool, float]:
 UNKNOWN_SPLIT_REASON: Final = (
     "the graph comes from Inductor's cache, which does not store the reason for a split"
 )
-"""Reason of a split that only the trace shows."""
+"""Reason for a split that only the trace shows."""
 
 
 _SKIPPED_GRAPH: Final = report_unavailable("the graph is not recorded; fix this first")
@@ -210,7 +210,7 @@ def _find_split_lines(
 
 
 def _build_call_pattern(operator: SplitOperator) -> re.Pattern[str]:
-    """Build a pattern for statements of Dynamo's graph that may become ``operator``."""
+    """Match statements of Dynamo's graph that may become ``operator``."""
     if _is_copy(operator):
         return DEVICE_CALLS
     if "unbacked" in operator.reason:
@@ -256,7 +256,7 @@ def _has_uncaptured_work(costs: StepCosts | None, frame: str) -> bool:
 
 
 def _choose_split_rule(operators: Sequence[SplitOperator]) -> CompileRuleId:
-    """Choose the rule of a split; CPU work takes precedence over its copies."""
+    """Choose the rule; CPU work takes precedence over its copies."""
     if any(operator.reason == UNKNOWN_SPLIT_REASON for operator in operators):
         return CompileRuleId.UNEXPLAINED_SPLIT
     rules = [

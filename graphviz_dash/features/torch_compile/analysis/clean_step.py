@@ -1,8 +1,8 @@
 """Simulation of a traced step without the profiler.
 
 The profiler slows the CPU, above all graph launches, and leaves GPU work unchanged. The simulation
-scales the traced CPU pieces by one factor and uses calibrated graph launches. The factor is fitted
-to the clean step time. To predict a fix, pieces are omitted or merged.
+uses calibrated graph launches and scales the other CPU pieces by one factor, fitted to the clean
+step time. To predict a fix, pieces are omitted or merged.
 """
 
 from __future__ import annotations
@@ -20,35 +20,33 @@ from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 
 _BISECTION_STEPS: Final = 40
 _MAX_FACTOR: Final = 16.0
-"""Upper bound of the factor."""
 
 
 class GpuWork(Struct, frozen=True):
     """GPU work of one call."""
 
     part: StepPart
-    """Purpose of the work; REPLAY for a graph."""
+    """REPLAY for a graph."""
     duration_ns: float
-    """Duration on the GPU in ns; for a graph, from its first to its last kernel."""
+    """For a graph, from its first to its last kernel."""
     kernels: int
-    """Number of kernels and copies."""
+    """Kernels and copies."""
     is_host_copy: bool = False
-    """True for a copy from or to host memory."""
+    """Copies from or to host memory."""
     is_blocking: bool = False
-    """True if the call returns when the work is done."""
+    """The call returns when the work is done."""
 
 
 class CpuPiece(Struct, frozen=True):
     """Uninterrupted piece of CPU work."""
 
     part: StepPart
-    """Purpose of the piece."""
     frame: str | None
     """Compilation of the enclosing call; None outside compiled functions."""
     duration_ns: float
-    """Duration under the profiler in ns; for a wait, the part after the GPU finishes."""
+    """Duration under the profiler; for a wait, the part after the GPU finishes."""
     work: GpuWork | None = None
-    """Work that the piece launches at its end."""
+    """Launched at the end of the piece."""
 
     @property
     def launches_graph(self) -> bool:
@@ -60,13 +58,9 @@ class LaunchedWork(Struct, frozen=True):
     """A call and the work that it launches, in ns of the trace."""
 
     call_start: int
-    """Start of the call."""
     call_end: int
-    """End of the call."""
     work_end: int
-    """End of the work."""
     work: GpuWork
-    """Launched work."""
 
 
 def split_cpu_pieces(
@@ -114,12 +108,12 @@ def _build_launch_piece(call: LaunchedWork, part: StepPart, frame: str | None) -
 
 
 def get_first_node_latency_ns() -> float:
-    """Return the latency from a graph launch to its first node without a profiler, in ns."""
+    """Return the latency from a graph launch to its first node without a profiler."""
     return load_shipped_calibration().terms[ReplayTerm.FIXED]
 
 
 def simulate_step(pieces: Iterable[CpuPiece], factor: float) -> float:
-    """Simulate the step with ``factor`` of its traced CPU time; returns its duration in ns."""
+    """Return the duration in ns with ``factor`` of the traced CPU time."""
     call_ns, node_ns = load_shipped_calibration().replay_cpu_ns
     to_first_ns = get_first_node_latency_ns()
     cpu = gpu = busy = 0.0
@@ -141,7 +135,7 @@ def simulate_step(pieces: Iterable[CpuPiece], factor: float) -> float:
 
 
 def drop_final_wait(pieces: Sequence[CpuPiece]) -> Sequence[CpuPiece]:
-    """Drop the wait at the end of a step; traced steps wait there for the sake of the trace."""
+    """Drop the final wait; traced steps wait there for the sake of the trace."""
     last = len(pieces)
     while last and pieces[last - 1].part is StepPart.PYTHON:
         last -= 1
@@ -151,7 +145,7 @@ def drop_final_wait(pieces: Sequence[CpuPiece]) -> Sequence[CpuPiece]:
 
 
 def fit_cpu_factor(pieces: Sequence[CpuPiece], step_ns: float) -> float:
-    """Fit the CPU factor for a duration of ``step_ns``; 0 if GPU work alone lasts longer."""
+    """Fit the CPU factor to a duration; 0 if GPU work alone lasts longer."""
     low, high = 0.0, _MAX_FACTOR
     for _ in range(_BISECTION_STEPS):
         middle = (low + high) / 2

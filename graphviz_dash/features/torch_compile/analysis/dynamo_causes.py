@@ -112,7 +112,7 @@ def _predict_compile_gain(
 ) -> float | Missing:
     """Predict the gain from compiling a skipped function into one graph.
 
-    The graph covers its callees, which Dynamo compiles separately, and the code between them.
+    It covers callees, which Dynamo compiles separately, and the code between them.
     """
     parts = _find_callees(compilation, skipped)
     if not parts:
@@ -144,15 +144,13 @@ def _find_callees(compilation: Compilation, functions: Collection[str]) -> dict[
 
 
 class _BreakLocation(NamedTuple):
-    """Location of a break in the function that is compiled."""
-
     file: str
     function: str | None
     line: int
 
 
 def _find_break_locations(compilation: Compilation) -> dict[GraphBreak, _BreakLocation | None]:
-    """Locate each break in its compiled function; None if no lines are recorded.
+    """Locate each break in its compiled function; None without recorded lines.
 
     The innermost line may be in an inlined function.
     """
@@ -166,10 +164,7 @@ def _find_break_locations(compilation: Compilation) -> dict[GraphBreak, _BreakLo
 
 
 def _find_break_line(graph_break: GraphBreak, frame: CompiledFrame | None) -> UserLine | None:
-    """Return the line of a break within the function of its compilation.
-
-    Falls back to the innermost line.
-    """
+    """Prefer a line within the compiled function to the innermost line."""
     break_line = None
     if frame is not None and frame.location is not None:
         # A resume function is called by the function itself.
@@ -185,10 +180,7 @@ def _find_break_line(graph_break: GraphBreak, frame: CompiledFrame | None) -> Us
 def _find_preceding_break(
     caller: UserLine, locations: Iterable[_BreakLocation | None]
 ) -> _BreakLocation | None:
-    """Find the break before the code at ``caller``.
-
-    Without one above, as in a loop, the last break is used.
-    """
+    """Find the break before the code at ``caller``; the last one if none is above, as in a loop."""
     candidates = [
         place for place in locations if place and place[:2] == (caller.file, caller.function)
     ]
@@ -209,7 +201,7 @@ def _group_resumed_frames(compilation: Compilation) -> dict[_BreakLocation | Non
 def find_recompile_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame]
 ) -> Iterator[CompileCause]:
-    """Find recompiled functions, one cause per function."""
+    """Find recompilations, one cause per function."""
     by_function: dict[str, list[Recompile]] = {}
     for recompile in compilation.recompiles:
         by_function.setdefault((recompile.frame or "").partition("/")[0], []).append(recompile)

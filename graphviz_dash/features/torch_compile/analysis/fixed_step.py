@@ -36,7 +36,7 @@ def merge_breaks(
 
     Args:
         outermost: compilations that remain.
-        inside: compilations that contain the code between the graphs.
+        enclosing: compilations that contain the code between the graphs.
         added: compilations that exist because of a break.
     """
     remaining_frames = {*outermost} - {*added}
@@ -71,10 +71,8 @@ def merge_breaks(
 def _find_first_graph_call(
     pieces: Pieces, frames: Collection[str], extra_parts: Collection[StepPart]
 ) -> set[int]:
-    """Find the pieces of the first call of ``frames`` that launches a graph.
-
-    Includes parts in ``besides``. Empty if no call launches a graph.
-    """
+    """Find the pieces, including ``extra_parts``, of the first call that launches a graph; empty if
+    none does."""
     launches = (n for n, p in enumerate(pieces) if p.launches_graph and p.frame in frames)
     launch = next(launches, None)
     if launch is None:
@@ -88,14 +86,14 @@ def _find_first_graph_call(
 
 
 def _move_guards(resumed_pieces: Iterable[CpuPiece]) -> Iterator[CpuPiece]:
-    """Move the guards of merged graphs before the launch, without the fixed cost of a lookup."""
+    """Move guards before the launch, without the fixed cost of a lookup."""
     for piece in resumed_pieces:
         if piece.part is StepPart.GUARDS and piece.duration_ns > _LOOKUP_NS:
             yield replace(piece, frame=None, duration_ns=piece.duration_ns - _LOOKUP_NS)
 
 
 def merge_compilations(pieces: Pieces, parts: Collection[str]) -> list[CpuPiece]:
-    """Merge a function into one graph that now compiles in ``parts`` and otherwise runs eagerly.
+    """Merge a function into one graph that now compiles in ``parts``, otherwise eagerly.
 
     Adjacent operators are assumed to belong to it.
     """
@@ -114,7 +112,7 @@ def merge_compilations(pieces: Pieces, parts: Collection[str]) -> list[CpuPiece]
 
 
 def _is_foreign(piece: CpuPiece, parts: Collection[str]) -> bool:
-    """Check whether a piece belongs to other compiled code, or to a wait outside compiled code."""
+    """True for other compiled code, and for waits outside compiled code."""
     if piece.frame is None:
         return piece.part in (StepPart.WAIT, StepPart.DISPATCH)
     return piece.frame not in parts
@@ -138,7 +136,7 @@ def merge_partitions(pieces: Pieces, frame: str) -> list[CpuPiece]:
 
 
 def _iter_copy_pieces(pieces: Pieces, copy: int, call: Sequence[int]) -> Iterator[int]:
-    """Find the pieces of a device copy in a call, with the preceding piece of CPU work."""
+    """Find the pieces of a device copy, with the preceding CPU work."""
     part = pieces[copy].part
     index = copy
     while index in call and pieces[index].part is part:
@@ -178,8 +176,7 @@ def convert_to_graphs(pieces: Pieces, frames: Collection[str]) -> list[CpuPiece]
 
 
 def remove_copies(pieces: Pieces, frame: str, share: float) -> list[CpuPiece]:
-    """Remove ``part`` of the copied bytes of a graph; the CPU cost of the remaining copies
-    stays."""
+    """Remove a share of the copied bytes; the CPU cost of the remaining copies stays."""
     result = []
     for piece in pieces:
         if piece.part is StepPart.COPIES and piece.frame == frame:
@@ -198,7 +195,8 @@ def remove_copies(pieces: Pieces, frame: str, share: float) -> list[CpuPiece]:
 def _remove_pieces(
     pieces: Pieces, removed: Collection[int], frame_pieces: Collection[int]
 ) -> list[CpuPiece]:
-    """Remove pieces; the previous graph of ``own``, or else the next one, takes over their work."""
+    """Remove pieces; the previous graph of ``frame_pieces``, or else the next one, does their
+    work."""
     graphs = [n for n in sorted(frame_pieces) if n not in removed and pieces[n].launches_graph]
     if not graphs:
         return list(pieces)
@@ -228,7 +226,6 @@ def _add_work(piece: CpuPiece, works: Iterable[GpuWork]) -> CpuPiece:
 
 
 def _iter_calls(pieces: Pieces, frame: str) -> Iterator[list[int]]:
-    """Iterate over the pieces of each call of ``frame``."""
     call: list[int] = []
     for index, piece in enumerate(pieces):
         if piece.frame == frame:

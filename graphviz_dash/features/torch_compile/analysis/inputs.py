@@ -37,7 +37,7 @@ _WRITE: Final = re.compile(
     r"|\btorch\.[\w.]*_\(\[?(?P<given>\w+)"
     r"|\bout ?= ?(?P<out>\w+)"
 )
-"""In-place method, item assignment, augmented assignment, in-place function, ``out`` argument."""
+"""In-place methods and functions, item and augmented assignments, ``out`` arguments."""
 
 _MODULE_PREFIXES: Final = ("L_self_", "l_self_", "L_fn_", "l_fn_")
 _ANNOTATION: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
@@ -53,7 +53,7 @@ class InputOrigin(Struct, frozen=True):
 
 
 def find_input_origin(frame: CompiledFrame | None, name: str, line: UserLine | None) -> InputOrigin:
-    """Find the origin of the input ``name`` of ``frame``; ``line`` comes from torch."""
+    """Find the origin of an input; ``line`` comes from torch."""
     if frame is None or frame.code is None:
         return InputOrigin(name, line)
     numbered = _NUMBERED.match(name)
@@ -67,7 +67,7 @@ def find_input_origin(frame: CompiledFrame | None, name: str, line: UserLine | N
 
 
 def find_first_cpu_use(frame: CompiledFrame | None) -> UserLine | None:
-    """Find the line that first uses an input on the CPU; None if there is none."""
+    """Find the line that first uses an input on the CPU; None if none does."""
     if frame is None or frame.code is None:
         return None
     signature = _SIGNATURE.search(frame.code)
@@ -79,7 +79,7 @@ def find_first_cpu_use(frame: CompiledFrame | None) -> UserLine | None:
 
 
 def find_first_write(frame: CompiledFrame | None, names: Sequence[str] = ()) -> UserLine | None:
-    """Find the line that first writes to an input of Dynamo's graph.
+    """Find the line that first writes to an input.
 
     Checks ``names`` (Dynamo's or Inductor's), or all inputs except parameters and buffers.
     """
@@ -101,22 +101,19 @@ def find_first_write(frame: CompiledFrame | None, names: Sequence[str] = ()) -> 
 
 
 def find_first_call(frame: CompiledFrame | None, pattern: re.Pattern[str]) -> UserLine | None:
-    """Find the line of the first statement of Dynamo's graph that matches ``pattern``."""
+    """Find the line of the first matching statement of Dynamo's graph."""
     if frame is None or frame.code is None:
         return None
     return next((line for text, line in _iter_statements(frame.code) if pattern.search(text)), None)
 
 
 def find_node_line(frame: CompiledFrame | None, name: str) -> UserLine | None:
-    """Find the line of the node ``name`` of Dynamo's graph; None if there is no such node."""
+    """Find the line of a node of Dynamo's graph; None if there is no such node."""
     return find_first_call(frame, re.compile(rf"^\s*{re.escape(name)}(?:: \"[^\"]*\")? = "))
 
 
 def get_call_lines(frame: CompiledFrame | None) -> tuple[UserLine, ...]:
-    """Return the lines that call a compiled function, innermost first.
-
-    Falls back to the function's own lines if callers are unknown.
-    """
+    """Return the calling lines, innermost first; the function's own lines if unknown."""
     return () if frame is None else frame.callers or get_frame_lines(frame)
 
 
@@ -141,7 +138,7 @@ def _parse_inputs(code: str) -> list[str]:
 
 
 def _find_first_use(code: str, name: str) -> UserLine | None:
-    """Find the line of the first statement that uses ``name`` or an alias of it."""
+    """Find the first statement that uses ``name`` or an alias."""
     names = {name}
     for text, line in _iter_statements(code):
         renamed = _ALIAS_ASSIGNMENT.match(text)
@@ -153,7 +150,7 @@ def _find_first_use(code: str, name: str) -> UserLine | None:
 
 
 def _iter_statements(code: str) -> Iterator[tuple[str, UserLine | None]]:
-    """Iterate over the statements of Dynamo's graph, with the line of the preceding comment."""
+    """Yield the statements of Dynamo's graph, with the line of the preceding comment."""
     line: UserLine | None = None
     for text in code.partition("):\n")[2].splitlines():
         comment = _COMMENT.match(text)

@@ -35,25 +35,23 @@ class TreeBox(Struct, frozen=True):
     """One box of the tree."""
 
     id: str
-    """Unique name in the tree."""
     kind: BoxKind
-    """Kind of the box."""
     title: str
     """Function name, or number of the compilation, partition or graph."""
     line: UserLine | None
     """First line; None if unknown."""
     exclusive_ns: float | None
-    """Exclusive time in a clean step, in ns; None if unknown."""
+    """Exclusive time in a clean step; None if unknown."""
     total_ns: float | None
-    """Time including children, in ns; None if unknown."""
+    """Includes children; None if unknown."""
     facts: tuple[tuple[str, str], ...]
-    """Other facts, as name and value."""
+    """As name and value."""
     causes: tuple[int, ...]
     """Indices of the box's causes."""
     graph: str | None = None
-    """Graph id in the bundle, for the Graph page; None if there is none."""
+    """Graph id in the bundle; None if there is none."""
     code: str | None = None
-    """FX graph; None if there is none."""
+    """FX graph."""
     children: tuple[TreeBox, ...] = field(default=())
     """Child boxes."""
 
@@ -64,7 +62,6 @@ class ProgramTree(Struct, frozen=True):
     roots: tuple[TreeBox, ...]
     """Functions, longest first."""
     boxes: int
-    """Total number of boxes."""
 
     def walk(self) -> Iterator[TreeBox]:
         """Iterate over all boxes in pre-order."""
@@ -76,8 +73,6 @@ class ProgramTree(Struct, frozen=True):
 
 
 class _Builder:
-    """Builder for the boxes of one program."""
-
     def __init__(
         self,
         compilation: Compilation,
@@ -227,7 +222,7 @@ def build_program_tree(
     step_ns: float | Missing,
     causes: Sequence[CompileCause],
 ) -> ProgramTree:
-    """Build the tree of a program; near-linear in compilations and graphs."""
+    """Build the tree; near-linear in compilations and graphs."""
     return _Builder(compilation, time, step_ns, causes).build()
 
 

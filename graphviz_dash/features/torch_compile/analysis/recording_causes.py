@@ -42,13 +42,13 @@ from graphviz_dash.model.compile_rules import CompileRuleId
 from graphviz_dash.units import pluralize
 
 MIN_COPY_SHARE: Final = 0.1
-"""Share of a step above which input copies are a cause; every graph copies some inputs."""
+"""Share of a step above which input copies are a cause; every graph copies some."""
 
 MIN_REPEATED_CALLS: Final = 3
-"""Calls of one function on a tree path that make a cause; a model may run twice by design."""
+"""Calls of one function on a tree path; a model may run twice by design."""
 
 MIN_CALL_RATIO: Final = 2.0
-"""Minimum ratio of these calls to the calls per program step; layers may share code."""
+"""Ratio of these calls to calls per program step; layers may share code."""
 
 
 _SKIP_RULES: Final = (
@@ -97,10 +97,7 @@ def _predict_recording_gain(frames: Collection[str], costs: StepCosts) -> float:
 def _find_skip_lines(
     skip: GraphSkip, compilation: Compilation, frame: CompiledFrame | None
 ) -> tuple[UserLine, ...]:
-    """Infer the lines of a skip from Dynamo's graph.
-
-    Uses the write to an input or the device copy, else the start of the function.
-    """
+    """Use the write to an input or the device copy, else the start of the function."""
     rule = find_first_rule(skip.reason, _SKIP_RULES, CompileRuleId.NOT_RECORDED)
     line = None
     if rule is CompileRuleId.MUTATED_INPUT:
@@ -120,7 +117,7 @@ def _find_skip_lines(
 def find_rerecording_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame]
 ) -> Iterator[CompileCause]:
-    """Find re-recorded functions, grouped by the inputs that moved."""
+    """Find re-recorded functions by the inputs that moved."""
     counts: dict[tuple[str | None, str, tuple[str, ...]], int] = {}
     lines: dict[tuple[str | None, str, tuple[str, ...]], tuple[UserLine, ...]] = {}
     for rerecording in compilation.rerecordings:
@@ -154,7 +151,7 @@ def find_rerecording_causes(
 def find_repeated_call_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame], costs: StepCosts | None
 ) -> Iterator[CompileCause]:
-    """Find functions with more calls per recorded step than per program step."""
+    """Find functions with more calls per recorded than per program step."""
     if costs is None:
         return
     replays: dict[str, float] = {}
@@ -187,7 +184,7 @@ def find_repeated_call_causes(
 def find_copy_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame], costs: StepCosts | None
 ) -> Iterator[CompileCause]:
-    """Find input copies that make up a large part of the step."""
+    """Find input copies that are a large part of the step."""
     if costs is None:
         return
     functions = {function.id: function for function in compilation.functions}
@@ -233,8 +230,7 @@ def _compute_large_share(sizes: Sequence[int]) -> float:
 def find_warning_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame], costs: StepCosts | None
 ) -> Iterator[CompileCause]:
-    """Find warnings of the cudagraph trees, grouped by rule. The caller of the function needs the
-    fix."""
+    """Find warnings by rule; the caller of the function needs the fix."""
     by_rule: dict[CompileRuleId, list[CompileWarning]] = {}
     for warning in compilation.warnings:
         rule = find_first_rule(warning.text, _WARNING_RULES, CompileRuleId.NOT_RECORDED)

@@ -52,30 +52,28 @@ class CompileReport(Struct, frozen=True):
     """Report on torch.compile for one run."""
 
     run: str
-    """Name of the run."""
     compilation: Compilation
-    """Compilation record."""
     time: StepTime | Missing
     """Breakdown of the traced steps."""
     step_ns: float | Missing
-    """Step time without a profiler, in ns."""
+    """Step time without a profiler."""
     causes: tuple[CompileCause, ...]
-    """Causes, sorted by predicted gain."""
+    """Sorted by predicted gain."""
     rules: tuple[CompileRuleOutcome, ...]
-    """Rule outcomes, violated rules first."""
+    """Violated rules first."""
     tree: ProgramTree
-    """Tree of the program, from user functions to graphs."""
+    """From user functions to graphs."""
 
     @property
     def replays(self) -> float | None:
-        """Graph launches per step, as in the run's metrics; None if unknown."""
+        """Graph launches per step, as in the metrics; None if unknown."""
         return None if isinstance(self.time, Missing) else self.time.graph_launches
 
 
 def build_compile_report(
     run: Run, traced_steps: tuple[Step, ...] | None = None
 ) -> CompileReport | Missing:
-    """Build the report of ``run``; ``traced_steps`` are its steps, if already known."""
+    """Build the report; ``traced_steps`` saves finding them again."""
     compilation = run.compilation or _infer_compilation(run)
     if compilation is None:
         return Missing(Fact.COMPILATION, "nothing was compiled during recording")
@@ -131,7 +129,7 @@ def _get_step_time(
 
 
 def _compute_process_medians(run: Run) -> list[float]:
-    """Compute the median step time of each process of the clean pass, in ns."""
+    """Compute medians of the clean pass, in ns."""
     series = get_step_times(run.clean) if run.clean is not None else []
     return [median(times) for times in series if times]
 
@@ -153,7 +151,7 @@ _RULES: Final = (
     ("when stream is capturing", CompileRuleId.CAPTURE_FAILED),
     ("cudaErrorStreamCapture", CompileRuleId.CAPTURE_FAILED),
 )
-"""Messages of torch 2.6 to 2.13, either of the first cause or of the error that follows."""
+"""Messages of torch 2.6 to 2.13: first causes and errors that follow."""
 
 _FRAME: Final = re.compile(r'^ *File "(?P<file>[^"\n]+)", line \d+, in (?P<function>\S+)$', re.M)
 _RESUMED: Final = re.compile(r"^(?:torch_dynamo_resume_in_)+(.+?)(?:_at_\d+)+$")
@@ -192,14 +190,12 @@ def find_fatal_causes(
 
 
 def _find_rule(failure: Failure) -> CompileRuleId | None:
-    """Return the violated rule, or None for a failure unrelated to the cudagraph trees."""
+    """Return the violated rule; None if unrelated to the cudagraph trees."""
     texts = (failure.message, failure.traceback)
     return next((rule for text in texts for message, rule in _RULES if message in text), None)
 
 
 class _FailedOperator(Struct, frozen=True):
-    """Operator that failed a recording."""
-
     frame: CompiledFrame
     line: UserLine
     method: str
@@ -208,7 +204,7 @@ class _FailedOperator(Struct, frozen=True):
 def _find_failed_operator(
     failure: Failure, frames: Sequence[CompiledFrame]
 ) -> _FailedOperator | None:
-    """Find the operator that failed a recording, in the innermost compilation on the stack."""
+    """Search the innermost compilation on the stack."""
     on_stack = {
         (match["file"], _RESUMED.sub(r"\1", match["function"])): match.start()
         for match in _FRAME.finditer(failure.traceback)
@@ -233,6 +229,5 @@ def _find_failed_operator(
 
 
 def _parse_location(text: str | None) -> tuple[UserLine, ...]:
-    """Parse ``file:line``."""
     file, _, line = (text or "").rpartition(":")
     return (UserLine(file, int(line)),) if file and line.isdecimal() else ()

@@ -35,14 +35,14 @@ _REQUIRED_FACTS: Final = {
     CompileRuleId.MOVED_INPUT: CompilationFact.RERECORDINGS,
     CompileRuleId.CALLS_IN_ONE_STEP: CompilationFact.NODES,
 }
-"""Facts needed to check each rule; errors that end a run come from the run itself."""
+"""Facts needed per rule; errors that end a run come from the run itself."""
 
 _TRACE_RULES: Final = (
     CompileRuleId.UNEXPLAINED_SPLIT,
     CompileRuleId.COPIED_INPUTS,
     CompileRuleId.CALLS_IN_ONE_STEP,
 )
-"""Rules that only traced steps can show to be violated."""
+"""Rules that only traced steps show to be violated."""
 
 _STATUS_ORDER: Final = (CheckStatus.FOUND, CheckStatus.PASSED, CheckStatus.NOT_CHECKED)
 
@@ -51,19 +51,16 @@ class CompileRuleOutcome(Struct, frozen=True):
     """A rule and its outcome."""
 
     rule: CompileRule
-    """The rule."""
     status: CheckStatus
-    """Violated, passed or not checked."""
     reason: str | None
     """Reason for not checking; None if checked."""
     causes: int
-    """Number of causes that violate the rule."""
 
 
 def build_rule_outcomes(
     compilation: Compilation, time: StepTime | Missing, causes: Sequence[CompileCause]
 ) -> tuple[CompileRuleOutcome, ...]:
-    """Determine the outcome of each rule: violated first, not checked last."""
+    """Determine the outcome of each rule: violated first, unchecked last."""
     sources = {source.fact: source for source in compilation.sources}
     counts = Counter(cause.rule for cause in causes)
     outcomes = []

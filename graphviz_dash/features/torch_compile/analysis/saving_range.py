@@ -17,32 +17,28 @@ Gammerman and G. Shafer, "Algorithmic Learning in a Random World", 2005).
 """
 
 DEFAULT_PROCESS_VARIANCE: Final = 0.07
-"""Default half range of process medians, as a share of the step; median of ten steps (H200)."""
+"""Half range of process medians, as a share of the step; median of ten steps (H200)."""
 
 
 class GainRange(Struct, frozen=True):
     """Interval of the gain per step, in ns."""
 
     low_ns: float
-    """Lower end; four of five fixes gain between the two ends."""
+    """Four of five fixes gain between the two ends."""
     high_ns: float
-    """Upper end; at most the idle time and input copies of the GPU."""
+    """At most the idle time and input copies of the GPU."""
     process_variance_ns: float
-    """Half range of the step time across processes, in ns."""
+    """Half range of the step time across processes."""
     is_significant: bool
-    """True if the prediction exceeds ``differs_ns``; otherwise it is within noise."""
+    """True if the prediction exceeds ``process_variance_ns``; otherwise within noise."""
 
 
 def compute_gain_range(
     gain_ns: float, step_ns: float, max_ns: float, process_medians: Sequence[float] = ()
 ) -> GainRange:
-    """Compute the interval of a predicted gain.
+    """Compute the interval of a predicted gain per clean step.
 
-    Args:
-        saves_ns: predicted gain per clean step, in ns.
-        step_ns: clean step time, in ns.
-        most_ns: upper bound of the gain, in ns.
-        process_medians: median step time of each process, in ns.
+    ``max_ns`` limits the gain; ``process_medians`` are step times by process, in ns.
     """
     half_range_ns = DEFAULT_PROCESS_VARIANCE * step_ns
     if len(process_medians) > 1:

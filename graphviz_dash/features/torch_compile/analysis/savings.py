@@ -22,7 +22,7 @@ from graphviz_dash.features.torch_compile.analysis.step_time import PartTime, St
 from graphviz_dash.model.absence import Fact, Missing
 
 GAIN_EXPONENT: Final = 1.2
-"""Exponent that corrects simulated gains: median ratio of measured to simulated gain.
+"""Corrects simulated gains: median ratio of measured to simulated gain.
 
 From 23 fixes on an H200 (torch 2.11); four of five within 1.0 to 1.6. Applies to the remaining idle
 share, so no gain exceeds the idle time.
@@ -35,7 +35,7 @@ class StepCosts(Struct, frozen=True, dict=True):
     time: StepTime
     step_ns: float
     is_async: bool = False
-    """True if the clean step does not wait for the GPU at its end."""
+    """The clean step does not wait for the GPU at its end."""
 
     def select_parts(
         self, parts: Iterable[StepPart], frames: Iterable[str | None]
@@ -59,7 +59,7 @@ class StepCosts(Struct, frozen=True, dict=True):
         return fit_cpu_factor(self.pieces, self.step_ns)
 
     def predict_gain_ns(self, fixed_pieces: Sequence[CpuPiece]) -> float:
-        """Predict the gain of a step that consists of ``fixed_pieces``, in ns; at least 0."""
+        """Predict the gain, at least 0, of a step of ``fixed_pieces``."""
         current_ns = simulate_step(self.pieces, self.factor)
         work_ns = sum(piece.work.duration_ns for piece in fixed_pieces if piece.work is not None)
         # GPU work stays constant; only idle time can shrink.
@@ -74,7 +74,7 @@ class StepCosts(Struct, frozen=True, dict=True):
 
 
 def report_unavailable(reason: str) -> Missing:
-    """Build the Missing value of an unavailable gain."""
+    """Build the value of an unavailable gain."""
     return Missing(Fact.SAVING, reason)
 
 
@@ -86,5 +86,5 @@ _NO_TRACE: Final = report_unavailable(
 def predict_gain(
     costs: StepCosts | None, predictor: Callable[[StepCosts], float]
 ) -> float | Missing:
-    """Predict a gain with ``saving``; missing without costs."""
+    """Predict a gain; Missing without costs."""
     return _NO_TRACE if costs is None else predictor(costs)

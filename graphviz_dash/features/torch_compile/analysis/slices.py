@@ -51,18 +51,15 @@ _PROFILER_STEP: Final = "ProfilerStep#"
 
 
 class CpuSlices(Struct, frozen=True):
-    """Operators, API calls and ranges of a trace combined; arrays of shape (slices,)."""
+    """Operators, API calls and ranges of a trace; arrays of shape (slices,)."""
 
     nesting: Nesting
-    """Nesting of the slices."""
     kind: Ints
-    """SliceKind of each slice."""
     name: Ints
     """Index into ``names``."""
     names: tuple[str, ...]
-    """Names of all slices."""
     runtime: int
-    """Slice index of the first row of ``trace.runtime``; the others follow."""
+    """First row of ``trace.runtime``; the others follow."""
     threads: tuple[int, ...]
     """Threads that marked steps, then those that launched GPU work."""
 
@@ -81,13 +78,13 @@ class CpuSlices(Struct, frozen=True):
 
 
 def parse_region_frame(name: str) -> str | None:
-    """Parse the compilation id in a region's name; None for other names."""
+    """Parse the compilation id of a region; None for other names."""
     match = _REGION.match(name)
     return None if match is None else match["frame"]
 
 
 def build_cpu_slices(trace: Trace) -> CpuSlices:
-    """Build the slices of ``trace``; near-linear in its rows."""
+    """Build the slices; near-linear in the rows of ``trace``."""
     tables = (trace.ops, trace.annotations, trace.runtime)
     codes: list[Ints] = []
     kinds: list[Ints] = []
@@ -139,7 +136,7 @@ def find_first_within(slices: CpuSlices, kind: SliceKind, around: SliceKind) -> 
 
 
 def _encode_names(names: pl.Series) -> tuple[Ints, list[str]]:
-    """Encode names as codes of shape (rows,) with the text of each code."""
+    """Encode names as codes of shape (rows,) with their texts."""
     if str(names.dtype) == "String":
         texts = names.fill_null("").to_list()
         code_by_text: dict[str, int] = {}

@@ -39,22 +39,21 @@ _RULES_BY_PART: Final = {
     StepPart.COMPILED: _SPLIT_RULES,
     StepPart.COPIES: (CompileRuleId.COPIED_INPUTS,),
 }
-"""Rules whose violation in a compilation causes each part."""
+"""Rules whose violation causes each part."""
 
 
 class StepRegion(Struct, frozen=True):
     """A span of a step with its cause."""
 
     span: StepSpan
-    """Time span and purpose."""
     cause: CompileCause | None
-    """Cause of the span; None if unknown."""
+    """None if unknown."""
 
 
 def divide_into_regions(
     divider: StepDivider, step: Step, causes: Sequence[CompileCause]
 ) -> tuple[StepRegion, ...]:
-    """Divide ``step`` into regions without gaps; ``causes`` are sorted by gain."""
+    """Divide without gaps; ``causes`` are sorted by gain."""
     by_key: dict[tuple[StepPart, str | None], CompileCause | None] = {}
     regions = []
     for stretch in divider.divide(step):

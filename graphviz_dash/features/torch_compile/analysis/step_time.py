@@ -47,26 +47,25 @@ class PartTime(Struct, frozen=True):
     """Time of one part of a step in one compilation; means of the traced steps, in ns."""
 
     part: StepPart
-    """Purpose of the time."""
     frame: str | None
     """Compilation of the enclosing call; None outside compiled functions."""
     busy_ns: float
-    """GPU busy time in ns."""
+    """GPU busy time."""
     idle_ns: float
-    """GPU idle time during this CPU activity, under the profiler, in ns."""
+    """GPU idle time during this CPU activity, under the profiler."""
 
 
 class FrameCalls(Struct, frozen=True):
     """Calls of a compilation per step; means of the traced steps."""
 
     frame: str | None
-    """Compilation; None if unknown, for example a backward pass without a record."""
+    """None if unknown, for example a backward pass without a record."""
     calls: float
     """Calls of the function that reached this compilation."""
     graph_calls: float
-    """Calls of its compiled graphs: the forward and the backward pass are one each."""
+    """Calls of compiled graphs: forward and backward are one each."""
     replays: float
-    """Launched graphs, excluding those of resume functions."""
+    """Excludes graphs of resume functions."""
     launches: float
     """Kernels and copies launched individually, including input copies."""
 
@@ -75,36 +74,35 @@ class StepTime(Struct, frozen=True, dict=True):
     """Time breakdown of the traced steps without the shortest and longest quarter."""
 
     steps: int
-    """Number of steps."""
     traced_ns: float
-    """Mean duration in ns; the sum of ``parts``."""
+    """Mean duration; the sum of ``parts``."""
     median_ns: float
-    """Median duration of all traced steps in ns, as Compare shows it."""
+    """Median of all traced steps, as Compare shows it."""
     parts: tuple[PartTime, ...]
-    """Parts, longest first."""
+    """Longest first."""
     graph_launches: float | None
-    """Median number of graph launches in the traced steps, as Compare shows it. None if unknown."""
+    """Median of the traced steps, as Compare shows it. None if unknown."""
     calls: tuple[FrameCalls, ...]
-    """Compilations in the order of their first call."""
+    """In the order of their first call."""
     pieces: tuple[CpuPiece, ...]
     """CPU pieces of the step with the median duration, in order."""
 
     @property
     def busy_ns(self) -> float:
-        """GPU busy time in ns."""
+        """GPU busy time."""
         return sum(part.busy_ns for part in self.parts)
 
     @property
     def idle_ns(self) -> float:
-        """GPU idle time under the profiler, in ns."""
+        """GPU idle time under the profiler."""
         return sum(part.idle_ns for part in self.parts)
 
     def select_total_ns(self, step_ns: float | Missing) -> float:
-        """Return the clean step time ``step_ns``, or the median traced step if it is unknown."""
+        """Return the clean step time, or the median traced step if unknown."""
         return self.median_ns if isinstance(step_ns, Missing) else step_ns
 
     def compute_idle_scale(self, step_ns: float) -> float:
-        """Compute the factor for idle time, except graph launches, in a step of ``step_ns``.
+        """Compute the factor for idle time, except graph launches.
 
         0 if GPU work alone lasts longer.
         """
@@ -114,18 +112,18 @@ class StepTime(Struct, frozen=True, dict=True):
         return max(0.0, remaining_ns) / other_idle_ns if other_idle_ns else 0.0
 
     def compute_clean_idle_ns(self, part: PartTime, step_ns: float) -> float:
-        """Compute the idle time of ``part`` in a clean step of ``step_ns``, in ns."""
+        """Compute the idle time of ``part`` in a clean step."""
         if part.part is StepPart.LAUNCH and self._launch_idle_ns:
             return part.idle_ns * self._compute_clean_launch_ns(step_ns) / self._launch_idle_ns
         return part.idle_ns * self.compute_idle_scale(step_ns)
 
     def compute_clean_ns(self, part: PartTime, step_ns: float) -> float:
-        """Compute the time of ``part`` in a clean step of ``step_ns``, in ns."""
+        """Compute the time of ``part`` in a clean step."""
         return part.busy_ns + self.compute_clean_idle_ns(part, step_ns)
 
     @cached_property
     def _launch_idle_ns(self) -> float:
-        """Idle time during graph launches under the profiler, in ns."""
+        """Idle time during graph launches under the profiler."""
         return sum(part.idle_ns for part in self.parts if part.part is StepPart.LAUNCH)
 
     def _compute_clean_launch_ns(self, step_ns: float) -> float:
@@ -138,7 +136,7 @@ class StepTime(Struct, frozen=True, dict=True):
         return sum(piece.launches_graph for piece in self.pieces)
 
     def compute_remainder_ns(self, step_ns: float) -> float:
-        """Compute the step time minus the sum of the parts, in whole ns; may be negative."""
+        """Compute the step time minus all parts, in whole ns; may be negative."""
         return float(
             round(step_ns - sum(self.compute_clean_ns(part, step_ns) for part in self.parts))
         )
@@ -150,18 +148,15 @@ _HOST_COPIES: Final = ("Memcpy HtoD", "Memcpy DtoH")
 
 
 class StepSpan(Struct, frozen=True):
-    """A span of a traced step with one purpose."""
+    """A span of a traced step with one purpose, in ns of the trace."""
 
     start: int
-    """Start in ns of the trace."""
     end: int
-    """End in ns of the trace."""
     part: StepPart
-    """Purpose of the span."""
     frame: str | None
     """Compilation of the enclosing call; None outside compiled functions."""
     is_busy: bool
-    """True if the GPU is busy."""
+    """The GPU is busy."""
 
 
 def compute_step_time(
@@ -170,10 +165,10 @@ def compute_step_time(
     compilation: Compilation | None,
     launched_steps: Sequence[Step] | Missing | None = None,
 ) -> StepTime | Missing:
-    """Compute the time breakdown of ``traced_steps`` of ``trace``.
+    """Compute the time breakdown of ``traced_steps``.
 
-    ``compilation`` maps backward passes to compilations; without it they are unknown.
-    ``launched_steps`` are the steps with all launches, by default ``traced_steps``.
+    ``compilation`` maps backward passes to compilations. ``launched_steps`` are the steps with all
+    launches, by default ``traced_steps``.
     """
     if not traced_steps or traced_steps[0].method is StepMethod.WHOLE:
         return NO_STEP_MARKS
@@ -210,7 +205,7 @@ def _count_graph_launches(steps: Sequence[Step] | Missing) -> float | None:
 
 
 class StepDivider:
-    """Divider for the steps of a trace with compiled code; built in near-linear time."""
+    """Divider for the steps of a trace; built in near-linear time."""
 
     def __init__(self, trace: Trace, compilation: Compilation | None) -> None:
         self._located = _PartLocator(build_cpu_slices(trace), compilation)
@@ -224,7 +219,7 @@ class StepDivider:
         self._is_host_copy = [name.startswith(_HOST_COPIES) for name in names]
 
     def divide(self, step: Step) -> list[StepSpan]:
-        """Divide ``step`` into spans without gaps."""
+        """Divide a step into spans without gaps."""
         inside = np.flatnonzero((self._end > step.start) & (self._start < step.end))
         begin = np.maximum(self._start[inside], step.start)
         stop = np.minimum(self._end[inside], step.end)
@@ -246,11 +241,11 @@ class StepDivider:
         return _merge_pieces(pieces)
 
     def count_calls(self, traced_steps: Sequence[Step]) -> tuple[FrameCalls, ...]:
-        """Count the calls of each compilation in ``traced_steps``, ordered by first call."""
+        """Count the calls of each compilation, ordered by first call."""
         return self._located.count_calls(traced_steps)
 
     def split_cpu(self, step: Step) -> tuple[CpuPiece, ...]:
-        """Split the CPU activity of ``step`` and its launches into pieces."""
+        """Split CPU activity and launches into pieces."""
         edges = np.array([step.start]), np.array([step.end])
         spans = [
             (first, last, *key) for first, last, key, _ in self._located.find_idle_pieces(*edges)
@@ -308,7 +303,7 @@ def _select_middle_half(traced_steps: Sequence[Step]) -> list[Step]:
 
 
 def _find_cut_call(slices: CpuSlices, first_launch: Ints) -> int | None:
-    """Find the call of a graph during which the trace ends, before its launch.
+    """Find the graph call during which the trace ends, before its launch.
 
     It is the last call of its thread, without a launch that other calls of this graph have.
     """
@@ -323,8 +318,6 @@ def _find_cut_call(slices: CpuSlices, first_launch: Ints) -> int | None:
 
 
 class _PartLocator:
-    """Assignment of CPU instants and GPU work to parts and compilations."""
-
     def __init__(self, slices: CpuSlices, compilation: Compilation | None) -> None:
         self._slices = slices
         nesting = slices.nesting
@@ -346,7 +339,7 @@ class _PartLocator:
         self._regions = self._group_regions_by_thread()
 
     def find_work_keys(self, trace: Trace) -> list[_Key]:
-        """Find part and compilation of each row of ``trace.gpu``."""
+        """Find part and compilation of each row."""
         launch = link_trace_launches(trace).launch
         key_by_launch: dict[int, _Key] = {}
         keys: list[_Key] = []
@@ -360,7 +353,7 @@ class _PartLocator:
         return keys
 
     def find_idle_pieces(self, starts: Ints, ends: Ints) -> list[_Piece]:
-        """Find the CPU activity during the gaps from ``starts`` to ``ends``."""
+        """Find the CPU activity during gaps."""
         if not len(starts):
             return []
         nesting = self._slices.nesting
@@ -411,7 +404,7 @@ class _PartLocator:
         )
 
     def _find_innermost(self, instants: Ints) -> Ints:
-        """Find the innermost slice at each instant.
+        """Find the innermost slice at each instant, shape (instants,).
 
         Prefers the thread of the steps; if it waits or has no slice, other launching threads count.
         """
@@ -441,7 +434,7 @@ class _PartLocator:
         return (StepPart.COPIES if self._is_input_copy(row) else StepPart.COMPILED), frame
 
     def _is_input_copy(self, row: int) -> bool:
-        """Check for a slice within an input copy before the call's first graph launch."""
+        """True within an input copy before the call's first graph launch."""
         nesting = self._slices.nesting
         copy, call = int(self._copy[row]), int(self._call[row])
         return (
@@ -460,7 +453,7 @@ class _PartLocator:
         return self._find_part(row, instant), self._find_frame(row)
 
     def _find_part(self, row: int, instant: int) -> StepPart:
-        """Find the part of an instant in a slice other than a wait or a cache lookup."""
+        """Find the part in a slice other than a wait or a cache lookup."""
         call = int(self._call[row])
         if call != NONE:
             return self._find_call_part(row, call)
@@ -493,10 +486,7 @@ class _PartLocator:
         )
 
     def _is_after_break(self, row: int, instant: int) -> bool:
-        """Check whether an instant in a compiled function is eager code.
-
-        True for operators outside graphs and for code after the function's last graph.
-        """
+        """True for operators outside graphs and for code after the function's last graph."""
         if self._slices.kind[row] in (SliceKind.OPERATOR, SliceKind.COPY, SliceKind.LAUNCH):
             return True
         last = self._last_call.get(int(self._region[row]))
@@ -514,7 +504,7 @@ class _PartLocator:
         return calls
 
     def _find_last_calls(self) -> dict[int, int]:
-        """Find the end of the last graph of each region that continues in another region."""
+        """Find the end of the last graph of regions that continue in another region."""
         slices, nesting = self._slices, self._slices.nesting
         parent = nesting.parent
         regions = np.flatnonzero(slices.select_kind(SliceKind.REGION))
@@ -540,7 +530,7 @@ class _PartLocator:
         }
 
     def _find_frame(self, row: int) -> str | None:
-        """Find the compilation of a slice, from its region or else from the graph call."""
+        """Use the region, or else the graph call."""
         region, call = int(self._region[row]), int(self._call[row])
         if call == NONE and region == NONE:
             call = self._call_within.get(int(self._wrapper[row]), NONE)

@@ -38,12 +38,12 @@ from graphviz_dash.units import format_count, format_ns, pluralize
 
 _UNFOLDED_CARDS: Final = 5
 _CAPTION_HEIGHT: Final = "4rem"
-"""Height of the caption below the chart in a wide window."""
+"""Height below the chart in a wide window."""
 _MAX_CARDS: Final = 50
 
 
 def show_compile_diagnosis(selection: SelectedExperiment, run_name: str) -> None:
-    """Show the causes in a run's compiled step, and the outcome of each rule."""
+    """Show the causes and the outcome of each rule."""
     report = get_compile_report(selection.key, run_name)
     if isinstance(report, Missing):
         return
@@ -66,7 +66,7 @@ def format_compile_verdict(report: CompileReport) -> str:
 
 
 def reserve_height(selection: SelectedExperiment, report: CompileReport, key: str) -> None:
-    """Reserve the height of the chart in the container ``key`` until it is drawn."""
+    """Reserve the chart's height in the container ``key`` until it is drawn."""
     chart = _build_step_parts_figure(selection, report)
     if chart is not None:
         height = f"calc({chart.layout.height}px + {_CAPTION_HEIGHT})"
@@ -74,7 +74,7 @@ def reserve_height(selection: SelectedExperiment, report: CompileReport, key: st
 
 
 def render_step_parts(selection: SelectedExperiment, report: CompileReport) -> None:
-    """Draw the time breakdown of a compiled step, one part after the other."""
+    """Draw the time breakdown, one part after the other."""
     chart = _build_step_parts_figure(selection, report)
     if chart is None:
         reason = report.time.reason if isinstance(report.time, Missing) else ""
@@ -94,7 +94,7 @@ def _build_step_parts_figure(selection: SelectedExperiment, report: CompileRepor
 
 
 def generate_cause_cards(causes: Sequence[CompileCause]) -> Iterable[str]:
-    """Generate a card per cause; fold the later ones and only count the smallest savings."""
+    """Generate a card per cause; fold later ones and only count the smallest savings."""
     cards = [
         format_cause_card(number, cause) for number, cause in enumerate(causes[:_MAX_CARDS], 1)
     ]
@@ -131,7 +131,7 @@ def format_compile_rules(outcomes: Sequence[CompileRuleOutcome]) -> str:
 
 
 def format_cause_card(number: int, cause: CompileCause) -> str:
-    """Format the card of a cause: line, cost and fix."""
+    """Format a card with line, cost and fix."""
     rule = COMPILE_RULES[cause.rule]
     badge = format_element("span", escape_html(format_saving_badge(cause)), "badge")
     head = format_element(

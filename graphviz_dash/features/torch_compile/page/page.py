@@ -107,7 +107,7 @@ def _format_tiles(report: CompileReport) -> str:
 
 
 def _list_compilations(report: CompileReport) -> tuple[tuple[str, str, str], ...]:
-    """List compiler activity, if it was recorded; a trace alone does not contain it."""
+    """List compiler activity, if recorded; a trace alone does not contain it."""
     compilation = report.compilation
     if not compilation.sources:
         return tuple(

@@ -17,7 +17,7 @@ from graphviz_dash.ui.state.store import STORE
 
 
 def get_compile_report(key: str, run_name: str) -> CompileReport | Missing:
-    """Return the torch.compile report of a run."""
+    """Return the report of a run."""
     run = STORE.get_run(key, run_name)
     return STORE.derive(
         key,
@@ -27,7 +27,7 @@ def get_compile_report(key: str, run_name: str) -> CompileReport | Missing:
 
 
 def get_step_lane(key: str, run_name: str, step: Step) -> CompiledStep | None:
-    """Return the use of each span of a traced step; None without compiled code in the run."""
+    """Return the use of each span of a traced step; None without compiled code."""
     report, divider = get_compile_report(key, run_name), get_step_divider(key, run_name)
     if isinstance(report, Missing) or divider is None:
         return None
@@ -39,7 +39,7 @@ def get_step_lane(key: str, run_name: str, step: Step) -> CompiledStep | None:
 
 
 def get_step_divider(key: str, run_name: str) -> StepDivider | None:
-    """Return the divider of a run's steps; None without compiled code in its trace."""
+    """Return the divider of a run's steps; None without compiled code."""
     run = STORE.get_run(key, run_name)
     trace = run.replay_trace
     if trace is None or not has_compiled_trace(key, run_name):
@@ -57,6 +57,6 @@ def has_step_lane(key: str, run_name: str) -> bool:
 
 
 def has_compiled_trace(key: str, run_name: str) -> bool:
-    """Return True if the trace of a run shows torch.compile output."""
+    """Check whether the trace shows torch.compile output."""
     run = STORE.get_run(key, run_name)
     return STORE.derive(key, ("has compiled", run_name), lambda _: has_compile_report(run))

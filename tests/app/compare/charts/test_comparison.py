@@ -1,5 +1,3 @@
-"""Draw comparisons: sums, colours and missing charts."""
-
 from __future__ import annotations
 
 from itertools import pairwise
@@ -34,7 +32,6 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
 
 @pytest.fixture(scope="module")
 def recorded() -> Comparison:
-    """An experiment of several modes as it was collected."""
     return compared_sample("mlp-train")
 
 

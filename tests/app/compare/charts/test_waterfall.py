@@ -1,5 +1,3 @@
-"""The picture of the equation, and the marks of the critical path in the DAG."""
-
 from __future__ import annotations
 
 from pathlib import Path

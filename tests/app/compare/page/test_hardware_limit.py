@@ -1,5 +1,3 @@
-"""Compare: the distance from the hardware limit in one sentence."""
-
 from __future__ import annotations
 
 from html import unescape

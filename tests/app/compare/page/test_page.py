@@ -1,5 +1,3 @@
-"""Compare: figures, prediction, causes and kernels of the runs of an experiment."""
-
 from __future__ import annotations
 
 from html import escape, unescape
@@ -78,7 +76,6 @@ def test_compare_divides_a_compiled_run_by_cause(roots: Path) -> None:
 
 
 def _kernels(page: AppTest) -> Any:
-    """The table of kernels, among the tables of the page."""
     return next(one.value for one in page.dataframe if "Kernel" in one.value.columns)
 
 

@@ -1,5 +1,3 @@
-"""Describe recorded activity on the Compare page."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,7 +1,6 @@
-"""A torch that captures nothing: as much of its surface as the recorder touches.
+"""A torch with the surface that the recorder touches, for tests without torch or a GPU.
 
-So that a recorded program can be tested from end to end where there is neither torch nor a GPU. It
-brings ``cuda.bindings`` too; every captured graph has two empty nodes.
+Includes ``cuda.bindings``; every captured graph has two empty nodes.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ context_made = False
 
 
 class _Anything:
-    """Whatever is asked of it: it can be called, entered, subclassed and counted, and so can all
-    that it has and answers. As unittest.mock's, which takes longer to import than all the rest."""
+    """An object that can be called, entered, subclassed and counted, as can its attributes and
+    results. unittest.mock has one, but its import takes longer than all the rest."""
 
     def __init__(self, *_: Any, **options: Any) -> None:
         vars(self).update(options)

@@ -1,5 +1,3 @@
-"""The definition of a case and its files."""
-
 from __future__ import annotations
 
 import sys
@@ -25,10 +23,7 @@ def captured(graph=None):
 
 @dataclass(frozen=True)
 class Case:
-    """A program, and how it is started."""
-
     name: str
-    """The test's id."""
     program: str
     """train.py."""
     runs: int = 1
@@ -42,7 +37,6 @@ class Case:
     errors: bool = False
     """True if the recorder must fail and report it."""
     stdin: str = ""
-    """Standard input."""
     needs: str = ""
     """A shell command that succeeds where the case can be tried."""
 

@@ -1,5 +1,3 @@
-"""Programs that fork, directly or in a library."""
-
 from __future__ import annotations
 
 from tests.collectors.program.programs.cases import bare, case

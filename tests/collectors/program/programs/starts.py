@@ -1,5 +1,3 @@
-"""Ways to start programs."""
-
 from __future__ import annotations
 
 from tests.collectors.program.programs.cases import CAPTURE, FAKE, PYTHON, bare, case, shell

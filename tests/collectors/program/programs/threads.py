@@ -1,5 +1,3 @@
-"""Programs with threads."""
-
 from __future__ import annotations
 
 from tests.collectors.program.programs.cases import bare, case

@@ -1,5 +1,3 @@
-"""Programs with processes of multiprocessing."""
-
 from __future__ import annotations
 
 import textwrap

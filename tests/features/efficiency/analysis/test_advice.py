@@ -1,5 +1,3 @@
-"""Recommendations of each rule, their savings, and cases without one."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Limits of a run: given ones, its own, those of the same GPU model, or the reason for none."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Operators whose kernels in a graph are slower than other kernels in the eager run."""
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Time above the hardware limit in each replay."""
-
 from __future__ import annotations
 
 from statistics import median

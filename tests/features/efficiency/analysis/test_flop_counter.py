@@ -1,5 +1,3 @@
-"""FLOPs and results of formulas against torch's counter, through records of its profiler."""
-
 from __future__ import annotations
 
 import json

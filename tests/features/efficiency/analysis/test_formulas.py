@@ -1,5 +1,3 @@
-"""Work of operators, worked out by hand."""
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,3 @@
-"""Limits of operator calls, and their distance from them."""
-
 from __future__ import annotations
 
 import pytest

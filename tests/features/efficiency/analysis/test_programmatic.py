@@ -1,5 +1,3 @@
-"""Programmatic edges: their overlap in replays, and the gaps of other edges."""
-
 from __future__ import annotations
 
 from itertools import pairwise

@@ -1,5 +1,3 @@
-"""The panel on the Graph page, and the colour of nodes by their share of the limit."""
-
 from __future__ import annotations
 
 import gzip
@@ -37,7 +35,6 @@ def with_limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def open_panel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Open the folded panel, as a click does."""
     original = panel.st.expander
 
     def expander(label: str, **options: Any) -> Any:

@@ -1,5 +1,3 @@
-"""Measure the effect of creation order if it is the only difference, in clean times."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Two graphs compared: generated edits whose truth is known are found, and nothing else."""
-
 from __future__ import annotations
 
 import random
@@ -85,7 +83,6 @@ class Draft:
 
 
 def _layers(dice: random.Random, unique: bool) -> Draft:
-    """Repeated layers, some of which fork into branches that join again."""
     draft = Draft()
     count = 0
 

@@ -1,5 +1,3 @@
-"""Compare predicted updates with the driver's results in the shipped experiments."""
-
 from __future__ import annotations
 
 from functools import cache

@@ -1,5 +1,3 @@
-"""Two graphs drawn as one: nothing is lost, and no cycle is made."""
-
 from __future__ import annotations
 
 from graphlib import TopologicalSorter

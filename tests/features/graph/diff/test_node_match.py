@@ -1,5 +1,3 @@
-"""Match the nodes of two graphs by content and neighbourhood."""
-
 from __future__ import annotations
 
 from itertools import combinations

@@ -1,5 +1,3 @@
-"""A view's figures by their definition, node by node and edge by edge, on graphs of any shape."""
-
 from __future__ import annotations
 
 import random
@@ -61,7 +59,6 @@ def check_boxes(graph: FoldedGraph, view: DagView, keys: list[str] | None) -> No
 
 
 def within(graph: FoldedGraph, ident: str, outer: str) -> bool:
-    """Return True if a box is in an unfolded repeat."""
     group = graph.groups.get(outer)
     if group is None or group.kind is not FoldKind.REPEAT:
         return False

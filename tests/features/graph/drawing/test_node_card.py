@@ -1,5 +1,3 @@
-"""A node's card tells everything that is known of the node, and why the rest is not."""
-
 from __future__ import annotations
 
 from pathlib import Path

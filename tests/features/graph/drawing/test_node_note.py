@@ -1,5 +1,3 @@
-"""Note the facts of a node that its kind does not imply."""
-
 from __future__ import annotations
 
 import pytest

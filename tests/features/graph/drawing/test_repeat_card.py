@@ -1,5 +1,3 @@
-"""Describe edges, repeats and saved files of a view."""
-
 from __future__ import annotations
 
 import re

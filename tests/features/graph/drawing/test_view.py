@@ -1,5 +1,3 @@
-"""Build views of the DAG component: within the budget, without overlaps, links on boxes."""
-
 from __future__ import annotations
 
 from functools import cache

@@ -1,5 +1,3 @@
-"""A graph folded by module path: a box for each module, edges that lead forward, reasons."""
-
 from __future__ import annotations
 
 import itertools

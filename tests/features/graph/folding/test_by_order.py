@@ -1,5 +1,3 @@
-"""Groups along the order of execution: modules, branches, tangles."""
-
 from __future__ import annotations
 
 from graphviz_dash.features.graph.folding.tree import FoldGroup, FoldKind, Leaf

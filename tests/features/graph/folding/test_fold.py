@@ -1,5 +1,3 @@
-"""A folded graph: every node once, in order, and groups as the model is written."""
-
 from __future__ import annotations
 
 from pathlib import Path

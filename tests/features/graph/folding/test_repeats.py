@@ -1,5 +1,3 @@
-"""List common parts and differences of a repeat's blocks."""
-
 from __future__ import annotations
 
 from collections import Counter

@@ -1,5 +1,3 @@
-"""Rows made short enough to be read: repeats, runs, even parts."""
-
 from __future__ import annotations
 
 import random

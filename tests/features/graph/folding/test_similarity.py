@@ -1,5 +1,3 @@
-"""Repeats whose blocks are not all equal: found by a landmark, or by their names."""
-
 from __future__ import annotations
 
 from collections import Counter

@@ -1,5 +1,3 @@
-"""The tree of a fold: every node in one leaf, in an order that edges follow."""
-
 from __future__ import annotations
 
 import random

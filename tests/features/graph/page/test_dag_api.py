@@ -1,5 +1,3 @@
-"""Respond on the routes of the DAG, and refuse any other input."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,8 +1,3 @@
-"""The DAG in a browser: unfold, select a node, keyboard, search, colours, both themes.
-
-Panels next to the drawing: tests/features/graph/page/test_dag_overlay.py.
-"""
-
 from __future__ import annotations
 
 import re

@@ -1,5 +1,3 @@
-"""The DAG folded by module path, in a real browser: by button, key and address, found and saved."""
-
 from __future__ import annotations
 
 import re
@@ -31,7 +29,6 @@ def labels(canvas: Locator) -> list[str]:
 
 
 def folded(page: Page, canvas: Locator, by: str) -> None:
-    """Waits until the view that is folded so is shown, and the page knows of it."""
     expect(canvas).to_have_attribute("data-fold", by)
     expect(by_module(page)).to_have_attribute("aria-pressed", "true" if by == "module" else "false")
     wanted = "fold=module" if by == "module" else "^((?!fold=).)*$"

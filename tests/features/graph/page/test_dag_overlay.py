@@ -1,7 +1,3 @@
-"""Panels next to the DAG in a browser: blocks of a repeat, edges of a link, map, files, links to
-the timeline, and preparation of a large graph.
-"""
-
 from __future__ import annotations
 
 import re

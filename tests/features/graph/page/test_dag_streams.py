@@ -1,5 +1,3 @@
-"""Data dependencies of a graph in a browser: edges, streams and their reasons."""
-
 from __future__ import annotations
 
 import pytest

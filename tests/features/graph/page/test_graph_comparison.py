@@ -1,5 +1,3 @@
-"""Two graphs compared on the Graph page, and two orders of creation on the Timeline page."""
-
 from __future__ import annotations
 
 import shutil

@@ -1,5 +1,3 @@
-"""Graph: the card of a node, its search, and what another choice forgets."""
-
 from __future__ import annotations
 
 from html import unescape

@@ -1,5 +1,3 @@
-"""Sizes for the requests above the largest graph."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Find changes of kernels between the sizes of a family."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Advice for the graphs of a recorded server, of known costs."""
-
 from __future__ import annotations
 
 import random

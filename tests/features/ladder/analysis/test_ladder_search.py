@@ -1,5 +1,3 @@
-"""The best ladder against every ladder there is."""
-
 from __future__ import annotations
 
 import itertools

@@ -1,5 +1,3 @@
-"""Time of steps outside their graphs, and predictions of steps with additional sizes."""
-
 from __future__ import annotations
 
 from pathlib import Path

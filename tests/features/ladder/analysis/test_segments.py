@@ -1,5 +1,3 @@
-"""A traced step as its replays and the eager work between them, on a recorded sample."""
-
 from __future__ import annotations
 
 from itertools import pairwise

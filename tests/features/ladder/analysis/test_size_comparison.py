@@ -1,5 +1,3 @@
-"""One family in two runs, size by size."""
-
 from __future__ import annotations
 
 from pathlib import Path

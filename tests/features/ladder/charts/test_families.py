@@ -1,5 +1,3 @@
-"""Pictures of families of graphs, where their numbers make them hard to draw."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The page of a program with many graphs: output and budgets."""
-
 from __future__ import annotations
 
 import re

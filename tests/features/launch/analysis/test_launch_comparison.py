@@ -1,5 +1,3 @@
-"""Compare recordings with each other and with published costs."""
-
 from __future__ import annotations
 
 import pytest

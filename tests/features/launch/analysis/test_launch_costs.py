@@ -1,5 +1,3 @@
-"""Launch costs: recordings of known truth in, fits, extras and a verdict out."""
-
 from __future__ import annotations
 
 import pytest

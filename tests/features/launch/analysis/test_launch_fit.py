@@ -1,5 +1,3 @@
-"""Fits of recordings of known truth."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Judge the launch time of a graph, on a recording with given costs."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Measure profiler overhead: ratios to times without a profiler, and their significance."""
-
 from __future__ import annotations
 
 import random

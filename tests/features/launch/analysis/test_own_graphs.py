@@ -1,5 +1,3 @@
-"""A program's own graph: its shape by definition, and a chain of its size from a known fit."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,5 +1,3 @@
-"""The pictures of launch costs and of what watching costs."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""The Launch page: synthetic graphs, own graphs, profiler overhead, recordings compared."""
-
 from __future__ import annotations
 
 import os
@@ -56,7 +54,6 @@ def _page() -> None:
 
 
 def page(**parameters: str | list[str]) -> tuple[AppTest, str]:
-    """The page, and all that it says."""
     app = AppTest.from_function(_page, default_timeout=60)
     for name, value in parameters.items():
         app.query_params[name] = value

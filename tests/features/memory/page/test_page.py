@@ -1,5 +1,3 @@
-"""Show memory costs of graphs, or the reason if not measured."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Imported allocator snapshots on the Memory page."""
-
 from __future__ import annotations
 
 import pickle

@@ -1,5 +1,5 @@
-"""The Perfetto buttons in a real browser: the real UI, served here, shows the trace; a mock of it
-shows that the protocol is kept; and nothing asks another host."""
+"""The Perfetto buttons in a browser: the real UI shows the trace, a mock checks the protocol, and
+no request leaves the machine."""
 
 from __future__ import annotations
 
@@ -112,8 +112,6 @@ def context(visitor: BrowserContext, tab_of_site: Page) -> Iterator[BrowserConte
 
 @pytest.fixture
 def buttons(context: BrowserContext, tab_of_site: Page, query: Query) -> Buttons:
-    """Show the buttons in the tab of the site again."""
-
     def shown(ui: str = "ui/3", **parameters: str) -> Page:
         show(tab_of_site, query(ui, **parameters))
         expect(tab_of_site.get_by_role("button", name="Open in Perfetto")).to_be_visible()
@@ -136,7 +134,6 @@ def _click(page: Page, name: str) -> Page:
 
 
 def _tracks(ui: Page) -> list[str]:
-    """The titles of the tracks from top to bottom, as the UI shows them."""
     titles = ui.locator(".pf-track__title").all_inner_texts()
     # A title is there twice, once shortened in its middle.
     return [text.split("\n")[-1] for text in titles if text.strip()]

@@ -1,5 +1,3 @@
-"""Respond on the Perfetto routes, with valid and with invalid input."""
-
 from __future__ import annotations
 
 import gzip

@@ -1,5 +1,3 @@
-"""Chrome JSON: any JSON reader takes it, times are exact, and large numbers stay whole."""
-
 from __future__ import annotations
 
 import gzip

@@ -1,5 +1,3 @@
-"""Export a part of an experiment like the full one, without other parts."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The traced steps of a program with many graphs stand on tracks of their families."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Slices in lanes: whatever the input, what shares a lane nests and its events are in order."""
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Export runs in both formats: slices with times and facts, and arrows."""
-
 from __future__ import annotations
 
 import json
@@ -203,7 +201,6 @@ def test_streams_of_a_fork_are_tracks_of_their_own(tmp_path: Path, export: Expor
 
 
 def _with_trace(folder: Path, trace: TraceBuilder) -> Experiment:
-    """An experiment of one eager run with this replay trace."""
     from msgspec.structs import replace
 
     from graphviz_dash.ingest.kineto.reader import read_trace

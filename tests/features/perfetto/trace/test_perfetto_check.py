@@ -1,5 +1,3 @@
-"""The check finds each way in which a trace can be broken."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

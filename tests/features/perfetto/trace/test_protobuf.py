@@ -1,5 +1,3 @@
-"""The column encoder writes what protobuf's own classes read."""
-
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Runs side by side: their first traced steps start at one instant, at the begin of a bin."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The one scene that every trace format shows."""
-
 from __future__ import annotations
 
 from pathlib import Path

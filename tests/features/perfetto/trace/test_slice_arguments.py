@@ -1,5 +1,3 @@
-"""Export facts of GPU slices: traced shape, matched node and operator."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Stack arguments and tables of slices; missing values stay missing."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -20,7 +18,6 @@ from graphviz_dash.features.perfetto.trace.slices import (
 
 
 def told(arg: Arg) -> list[object]:
-    """Return the value of each row, None if it has none."""
     values = [arg.texts[v] if arg.kind is ArgKind.TEXT else v for v in arg.values.tolist()]
     return [
         value if present else None

@@ -1,5 +1,3 @@
-"""Build data graphs: edges, critical path and reasons of dependencies."""
-
 from __future__ import annotations
 
 from itertools import pairwise

@@ -1,5 +1,3 @@
-"""Bounds of several streams from an eager trace alone."""
-
 from __future__ import annotations
 
 from itertools import pairwise

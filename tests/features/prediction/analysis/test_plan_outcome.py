@@ -1,5 +1,3 @@
-"""Show the outcome of a plan in sentences, terminal, JSON and report."""
-
 from __future__ import annotations
 
 from pathlib import Path

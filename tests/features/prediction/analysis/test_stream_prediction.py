@@ -1,5 +1,3 @@
-"""Predict graphs on several streams, for a shipped run and data flows with known results."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

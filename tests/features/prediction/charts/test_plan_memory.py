@@ -1,5 +1,3 @@
-"""Plans of a step by memory and time."""
-
 from __future__ import annotations
 
 from msgspec.structs import replace

@@ -1,5 +1,3 @@
-"""Show the timeline: default runs and a selected node."""
-
 from __future__ import annotations
 
 import shutil

@@ -1,5 +1,3 @@
-"""Respond on the routes of the timeline, with valid and with invalid input."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

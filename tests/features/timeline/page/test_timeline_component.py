@@ -1,5 +1,3 @@
-"""The timeline in a real browser: zoom to a kernel, select it, go on by keyboard, both themes."""
-
 from __future__ import annotations
 
 import re
@@ -55,8 +53,7 @@ def at_first(
 
 @pytest.fixture
 def canvas(at_first: tuple[Locator, tuple[int, int]]) -> Locator:
-    """The timeline of many tests, none of which leaves a ruler, with nothing selected and the step
-    in sight."""
+    """The shared timeline without rulers and selection, with the step in sight."""
     shown, window = at_first
     page = shown.page
     page.mouse.move(0, 0)

@@ -1,5 +1,3 @@
-"""Draw the difference lane: bins with the correct sum, aligned with the first run's step."""
-
 from __future__ import annotations
 
 import numpy as np

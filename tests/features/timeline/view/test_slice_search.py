@@ -1,5 +1,3 @@
-"""The Timeline finds GPU slices by name."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Build views of the timeline: bounded in size for any trace, with exact figures."""
-
 from __future__ import annotations
 
 import base64
@@ -60,7 +58,6 @@ def _dense(count: int, streams: int = 3) -> Trace:
 
 
 def _decoded(view: TimelineView, lane: Lane) -> list[tuple[int, int, int]]:
-    """Start, end and row of each slice of a lane, as the page decodes them."""
     assert lane.gap is not None
     assert lane.dur is not None
     assert lane.row is not None

@@ -1,5 +1,3 @@
-"""A step run again without a profiler, and with its causes fixed, laid out by hand."""
-
 from __future__ import annotations
 
 import pytest

@@ -40,7 +40,6 @@ FRAMES = (
 
 
 def failed(message: str, traceback: str = "", location: str | None = "model.py:10") -> Failure:
-    """An error of a recorded program."""
     return Failure(Pass.RECORDED, "AcceleratorError", message, location, traceback)
 
 

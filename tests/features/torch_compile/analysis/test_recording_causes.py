@@ -1,5 +1,3 @@
-"""Causes that the cudagraph trees tell, on recordings that ship."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""Estimate the uncertainty of a saving."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""The Compile page of a run with an account of its compilation, and of one without."""
-
 from __future__ import annotations
 
 import re
@@ -27,7 +25,6 @@ SAMPLE = Path(__file__).parents[4] / "sample_traces" / "capture-schemes"
 
 @pytest.fixture
 def experiment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """An experiment ``told`` under the folder that the pages look in."""
     monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
     catalogue.get_roots.cache_clear()
     yield tmp_path / "told"
@@ -47,7 +44,6 @@ def write_run(folder: Path, compilation: Compilation) -> None:
 
 
 def _show() -> None:
-    """The page, as script.py shows it."""
     import streamlit as st
 
     from graphviz_dash.features.torch_compile.page import page as compile_page
@@ -59,7 +55,6 @@ def _show() -> None:
 
 
 def shown() -> str:
-    """All that the page says."""
     test = AppTest.from_function(_show, default_timeout=60)
     test.query_params["experiment"] = "told"
     test.run()

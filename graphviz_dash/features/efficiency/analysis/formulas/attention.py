@@ -24,7 +24,7 @@ def _read_sizes(
 
 
 def _count_scores(queries: int, keys: int, *, causal: bool) -> int:
-    """Count pairs of a query and a key; causal ones end at the diagonal of the first square."""
+    """Count pairs of query and key; causal ones end at the diagonal of the first square."""
     if not causal:
         return queries * keys
     square = min(queries, keys)

@@ -62,7 +62,7 @@ def _measure_softmax_backward(call: OperatorCall) -> Work | None:
 def _build_norm_backward(
     gradient: int, image: int, statistics: tuple[int, ...], weight: int
 ) -> Formula:
-    """Build a formula with a kernel for the input and one for weight and bias."""
+    """Use a kernel for the input and one for weight and bias."""
 
     def compute(call: OperatorCall) -> tuple[WorkPart, ...] | None:
         read = _measure(call, gradient, image, *statistics)
@@ -112,7 +112,7 @@ def _measure_nll_loss_backward(call: OperatorCall) -> Work | None:
 
 
 def _build_selection(index: int) -> Formula:
-    """Build a formula for rows of the first tensor, chosen by the indices in another one."""
+    """Build a formula for rows of the first tensor, chosen by indices."""
 
     def compute(call: OperatorCall) -> Work | None:
         source, indices = call.get_tensor(0), call.get_tensor(index)
@@ -226,8 +226,6 @@ def _build_pooling(
 
 
 def _build_resampling(size_index: int) -> Formula:
-    """Build a formula for an output of a given spatial size."""
-
     def compute(call: OperatorCall) -> Work | None:
         tensor, sizes = call.get_tensor(0), call.get_integers(size_index)
         if tensor is None or sizes is None or len(sizes) >= len(tensor.shape):
@@ -328,4 +326,3 @@ FORMULAS: Final[dict[str, Formula]] = {
     ),
     "_thnn_fused_lstm_cell": _measure_recurrent_cell,
 }
-"""Formulas by operator."""

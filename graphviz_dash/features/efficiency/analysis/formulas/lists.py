@@ -27,9 +27,9 @@ _ADAM: Final = (4, 3)
 
 
 def find_element_bytes(names: Iterable[str]) -> int | None:
-    """Return the bytes per element of the tensors of kernels with these names; None if unknown.
+    """Return the bytes per element for these kernel names; None if unknown.
 
-    The first data type in the list of template arguments is that of the elements.
+    The first data type among the template arguments is that of the elements.
     """
     for name in names:
         if match := _OPAQUE.search(name):
@@ -56,10 +56,7 @@ def compute_list_work(call: OperatorCall, element_bytes: int | None) -> Work | N
 
 
 def count_list_passes(call: OperatorCall) -> tuple[int, int, int] | None:
-    """Return the number of lists of an operator, and how many of them it reads and writes.
-
-    None for unknown operators.
-    """
+    """Return the number of lists of an operator, read lists and written lists; None if unknown."""
     count = len(call.lists)
     if call.name.startswith("_fused_adam"):
         return (_ADAM[0], *_ADAM)
@@ -70,7 +67,7 @@ def count_list_passes(call: OperatorCall) -> tuple[int, int, int] | None:
 
 
 def _count_traffic(name: str, lists: list[int]) -> tuple[int, int] | None:
-    """Return the elements read and written, given the elements of each list."""
+    """Return the elements read and written, given those of each list."""
     first = lists[0]
     if name in ("cat", "stack"):
         return first, first

@@ -15,11 +15,11 @@ from graphviz_dash.features.efficiency.analysis.operator_call import (
 from graphviz_dash.features.efficiency.analysis.work import Work, WorkPart
 
 Formula: TypeAlias = Callable[[OperatorCall], "Work | tuple[WorkPart, ...] | None"]
-"""Work of a call, in total or by kernel. None if the inputs do not determine it."""
+"""Work of a call, in total or by kernel; None if the inputs do not determine it."""
 
 
 def measure_tensor(tensor: Tensor) -> int:
-    """Return the bytes of a tensor in memory; 0 if its data type is unknown."""
+    """Return the bytes of a tensor; 0 if its data type is unknown."""
     return tensor.distinct_elements * (tensor.element_bytes or 0)
 
 
@@ -113,7 +113,7 @@ def _measure_visits(
     stride: tuple[int, ...] | None,
     dilation: tuple[int, ...] | None,
 ) -> int:
-    """Return the bytes of the image that filters visit: larger strides skip rows.
+    """Return the bytes that filters visit: larger strides skip rows.
 
     They skip columns, too, if all channels of a pixel are adjacent.
     """

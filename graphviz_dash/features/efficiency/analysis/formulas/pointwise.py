@@ -29,7 +29,7 @@ _OPERANDS: Final = {
     "sigmoid_backward": 2, "leaky_relu_backward": 2, "hardswish_backward": 2,
     "where": 3, "addcmul": 3, "addcdiv": 3, "lerp": 3,
 }  # fmt: skip
-"""Number of operands. A further tensor is the result."""
+"""A further tensor is the result."""
 
 
 def compute_pointwise(call: OperatorCall) -> Work | None:
@@ -75,7 +75,7 @@ def _compute_shape(tensors: tuple[Tensor, ...]) -> tuple[int, ...] | None:
 
 
 def _choose_dtype(tensors: tuple[Tensor, ...]) -> str | None:
-    """Return the data type of a result; tensors without dimensions count like numbers."""
+    """Choose the data type; tensors without dimensions count like numbers."""
     main_tensors = [tensor for tensor in tensors if tensor.shape] or list(tensors)
     floats = [tensor.dtype for tensor in tensors if tensor.dtype in _FLOATS]
     main_floats = [tensor.dtype for tensor in main_tensors if tensor.dtype in _FLOATS]
@@ -102,7 +102,7 @@ def _measure_copy(call: OperatorCall) -> Work | None:
 
 
 def _measure_range(call: OperatorCall) -> Work | None:
-    """``arange(start, end, step, out)``; a range given by its end has one number less."""
+    """``arange(start, end, step, out)``; without a start there is one number less."""
     numbers = [value for value in call.arguments[:3] if isinstance(value, int | float)]
     tensors = call.tensors
     size = ELEMENT_BYTES[tensors[-1].dtype or ""] if tensors else 8
@@ -115,7 +115,7 @@ def _measure_range(call: OperatorCall) -> Work | None:
 
 
 def _measure_reduction(call: OperatorCall, *, dims: int = 1, index_bytes: int = 0) -> Work | None:
-    """``sum(self, dim, keepdim)`` and similar; without dimensions, the result is one number.
+    """``sum(self, dim, keepdim)`` and similar; without dimensions, one result.
 
     ``index_bytes``: additional bytes per result, for positions.
     """
@@ -143,7 +143,6 @@ def _measure_argument(call: OperatorCall) -> Work | None:
 
 
 def _measure_same_size(call: OperatorCall) -> Work | None:
-    """Operators that read a tensor and write one of the same size."""
     tensor = call.get_tensor(0)
     return None if tensor is None else _build((tensor,), tensor.elements, tensor.dtype)
 
@@ -184,4 +183,4 @@ FORMULAS: Final[dict[str, Formula]] = {
     ),
     **dict.fromkeys(("tril", "triu"), _measure_triangle),
 }
-"""Formulas by operator. The names of kernels identify other elementwise operators."""
+"""Kernel names identify other elementwise operators."""

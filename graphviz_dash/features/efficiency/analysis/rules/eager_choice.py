@@ -1,7 +1,7 @@
 """Find operators that a graph runs with slower kernels than the eager run.
 
-Libraries choose kernels by heuristics, by trials, or by the workspace that they get, and may choose
-differently in a capture. Both times are measured, so no limits of the GPU are needed.
+Libraries choose kernels by heuristics, trials, or workspace, and may choose differently in a
+capture. Both times are measured, so no limits of the GPU are needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from graphviz_dash.features.efficiency.analysis.limits import UnitLimit
 from graphviz_dash.features.efficiency.analysis.rules.search import AdviceGroup, Remedy
 
 NOISE: Final = 0.1
-"""Relative difference of the same kernel's time between steps that is not significant."""
+"""Insignificant relative difference of one kernel's time between steps."""
 
 
 def find_eager_choices(
@@ -27,10 +27,9 @@ def find_eager_choices(
     graph: ExpandedGraph,
     pairs: WorkPairs,
 ) -> Iterator[AdviceGroup]:
-    """Find calls whose eager kernels are others, and faster.
+    """Find calls with other, faster eager kernels.
 
-    Operators may be split differently in both runs, so calls with common work are compared as one:
-    all their kernels in the eager step with all their kernels in the graph.
+    Operators may be split differently in both runs, so calls with common work are compared as one.
     """
     owners = {
         graph.owners[items[position].index]: index
@@ -54,8 +53,8 @@ def find_eager_choices(
 def _select_rows(
     pairs: WorkPairs, owners: Mapping[tuple[str, int], int]
 ) -> Iterator[tuple[PairRow, list[int]]]:
-    """Select the rows with work of both steps, and the calls of their nodes; only the first launch
-    of each node."""
+    """Select rows with work of both steps, and the calls of their nodes; only each node's first
+    launch."""
     used_nodes: set[tuple[str, int]] = set()
     for row in pairs.rows:
         nodes = [
@@ -74,8 +73,8 @@ def _select_rows(
 def _group_calls(
     rows: Sequence[tuple[PairRow, list[int]]], eager_calls: Sequence[Hashable]
 ) -> Iterator[tuple[set[Hashable], list[int], bool]]:
-    """Group calls of both steps that have a row in common: eager calls, calls of the graph, and
-    whether a kernel differs."""
+    """Group calls with a common row: eager calls, calls of the graph, and whether a kernel
+    differs."""
     neighbours: defaultdict[Hashable, list[int]] = defaultdict(list)
     by_index: defaultdict[int, list[int]] = defaultdict(list)
     for number, (row, indices) in enumerate(rows):
@@ -104,7 +103,7 @@ def _group_calls(
 
 
 def list_eager_calls(items: Sequence[StepItem]) -> list[Hashable]:
-    """Return the call of each kernel of an eager step.
+    """Return the call of each kernel.
 
     Without recorded shapes, consecutive kernels of one operator count as one call.
     """

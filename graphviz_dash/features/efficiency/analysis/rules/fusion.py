@@ -20,13 +20,13 @@ from graphviz_dash.features.efficiency.analysis.rules.search import (
 )
 
 _MIN_TENSORS: Final = 4
-"""Smallest number of equal operators on several tensors that is worth a foreach operator."""
+"""Equal operators on several tensors that are worth a foreach operator."""
 
 _MIN_TINY: Final = 4
-"""Smallest number of tiny kernels that is worth a recommendation."""
+"""Tiny kernels that are worth a recommendation."""
 
 _MAX_TINY_RATIO: Final = 2.5
-"""Largest ratio of a tiny kernel's time and the time of an empty kernel."""
+"""Ratio of a tiny kernel's time to that of an empty kernel."""
 
 _CATEGORIES: Final = (Category.ELEMENTWISE, Category.REDUCTION)
 _NOT_FUSIBLE: Final = re.compile(
@@ -54,7 +54,7 @@ def find_undone_casts(search: Search, free: set[int]) -> Iterator[AdviceGroup]:
 
 
 def _get_copy(search: Search, index: int) -> tuple[Tensor, Tensor] | None:
-    """Return target and source of a copy; None for other calls."""
+    """Return target and source; None for other calls."""
     call = search.get_call(index)
     if call is None or call.name != "copy_":
         return None
@@ -112,7 +112,6 @@ def _is_fusible(search: Search, index: int) -> bool:
 
 
 def _has_input_from(search: Search, first: int, second: int) -> bool:
-    """Return whether a call uses the result of the previous one."""
     if search.is_same_call(first, second):
         return False
     shared = search.has_common_memory(first, second)
@@ -135,8 +134,7 @@ def _has_input_from(search: Search, first: int, second: int) -> bool:
 def _build_chain(search: Search, chain: tuple[int, ...]) -> AdviceGroup:
     """Predict the saving of one kernel for a chain.
 
-    Intermediate results are neither read nor written. In the forward of a step with a backward,
-    some of them may still be written for it.
+    Intermediate results are neither read nor written, except some that a backward may need.
     """
     works = [work for index in chain if (work := search.limits[index].unit.work) is not None]
     intermediate_bytes = sum(
@@ -155,7 +153,7 @@ def _build_chain(search: Search, chain: tuple[int, ...]) -> AdviceGroup:
 
 
 def find_tiny_kernels(search: Search, free: set[int]) -> Iterator[AdviceGroup]:
-    """Find kernels at the launch limit that no chain contains; only fewer kernels help."""
+    """Find kernels at the launch limit outside chains; only fewer kernels help."""
     launch_ns = search.rates.launch_ns
     tiny = tuple(
         index

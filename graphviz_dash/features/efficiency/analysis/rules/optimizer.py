@@ -18,17 +18,17 @@ from graphviz_dash.features.efficiency.analysis.rules.search import (
 _ADAM_TRAFFIC: Final = (4, 3)
 _MOMENTUM_TRAFFIC: Final = (3, 2)
 _PLAIN_TRAFFIC: Final = (2, 1)
-"""Tensors of the size of the parameters that a fused optimizer reads and writes."""
+"""Tensors of parameter size that a fused optimizer reads and writes."""
 
 _MIN_SHARE: Final = 0.1
-"""Share of the longest operator below which an operator handles numbers, not parameters."""
+"""Share of the longest operator below which an operator handles numbers."""
 
 _SPREAD: Final = 0.2
-"""Relative uncertainty of a saving that is estimated from times alone."""
+"""Uncertainty of a saving that is estimated from times alone."""
 
 
 def find_unfused_optimizer(search: Search, free: set[int]) -> Iterator[AdviceGroup]:
-    """Find the calls of an optimizer that a fused one replaces by a few kernels."""
+    """Find optimizer calls that a fused one replaces."""
     indices = [index for index in sorted(free) if search.get_phase(index) == "optimizer"]
     # A fused optimizer still counts its steps with another operator.
     if any(search.get_operator(index).startswith(ALREADY_FUSED) for index in indices):
@@ -63,7 +63,7 @@ def _compute_savings(search: Search, indices: Sequence[int]) -> Savings | None:
 
 
 def _measure_updates(search: Search, indices: Iterable[int], operation: str) -> int:
-    """Return the bytes of the tensors that an operation updates; 0 if unknown."""
+    """Return the bytes of the updated tensors; 0 if unknown."""
     total = 0
     for index in indices:
         call = search.get_call(index)
@@ -80,7 +80,7 @@ def _measure_updates(search: Search, indices: Iterable[int], operation: str) -> 
 
 
 def _count_passes(search: Search, indices: Sequence[int]) -> int:
-    """Count how often the operators move data of the size of the parameters."""
+    """Count how often operators move data of parameter size."""
     longest_ns = max(search.limits[index].time_ns for index in indices)
     passes = 0
     for index in indices:

@@ -23,10 +23,10 @@ _TILE: Final = 128
 """Rows and columns of the result that a block computes."""
 
 _TF32_REACH: Final = (0.35, 0.6, 0.9)
-"""Share of the TF32 rate that a product reaches: low, expected, high."""
+"""Share of the TF32 rate: low, expected, high."""
 
 _MERGED_RATIO: Final = (1.4, 1.15, 1.0)
-"""Time of a merged product divided by that of the longest of its parts, while it fits the GPU."""
+"""Time of a merged product relative to its longest part, while it fits the GPU."""
 
 _MAX_DISTANCE: Final = 8
 """Calls between two products with the same input."""
@@ -42,9 +42,9 @@ _CONVOLUTIONS: Final = ("convolution", "cudnn_convolution")
 
 
 def find_slow_types(search: Search, free: set[int]) -> Iterator[AdviceGroup]:
-    """Find products of float32 matrices without tensor cores.
+    """Find float32 products without tensor cores.
 
-    TF32 shortens the arithmetic only. The rest of the time stays.
+    TF32 shortens the arithmetic only.
     """
     slow, fast = (search.rates.get_flop_rate(pipe) for pipe in (Pipe.FP32, Pipe.TF32))
     if slow is None or fast is None:
@@ -64,12 +64,12 @@ def find_slow_types(search: Search, free: set[int]) -> Iterator[AdviceGroup]:
 
 
 def _get_spare(limit: UnitLimit) -> float:
-    """Return the time beyond that of moving the bytes, in ns."""
+    """Return the time beyond moving the bytes, in ns."""
     return limit.time_ns - limit.memory_ns
 
 
 def _estimate_filled_share(search: Search, limit: UnitLimit) -> float:
-    """Estimate the share of the multiprocessors that the tiles of a product keep busy."""
+    """Estimate the share of multiprocessors that the tiles keep busy."""
     tiles = _count_tiles(limit)
     if tiles is None:
         return 1.0
@@ -144,7 +144,7 @@ def _build_merge(search: Search, siblings: tuple[int, ...]) -> AdviceGroup:
 
 
 def find_partial_waves(search: Search, free: set[int]) -> Iterator[AdviceGroup]:
-    """Find products whose last wave of blocks leaves many multiprocessors idle."""
+    """Find products whose last wave leaves many multiprocessors idle."""
     for index in sorted(free):
         limit = search.limits[index]
         if limit.pipe is None or limit.term is not LimitTerm.ARITHMETIC:

@@ -17,13 +17,12 @@ from graphviz_dash.model.graph import Operand
 from graphviz_dash.planning.operations import MEASURED_COSTS
 
 GAP_NS: Final = MEASURED_COSTS.same_stream_gap_ns
-"""Time between two kernels of a replay, which one kernel instead of both saves."""
+"""Time between two kernels of a replay, which one kernel saves."""
 
 REACH: Final = (0.7, 0.85, 1.0)
-"""Share of the memory limit that a fused kernel reaches: low, expected, high."""
+"""Share of the memory limit of a fused kernel: low, expected, high."""
 
 ALREADY_FUSED: Final = ("_fused_", "triton_")
-"""Prefixes of operators that are fused already."""
 
 Savings = tuple[float, float, float]
 """Low, expected and high saving, in ns."""
@@ -47,11 +46,9 @@ class AdviceGroup(Struct, frozen=True):
     """Calls that one change affects, with its predicted saving."""
 
     remedy: Remedy
-    """Kind of change."""
     limits: tuple[int, ...]
     """Indices of the calls."""
     savings_ns: Savings
-    """Predicted saving."""
     pipe: Pipe | None = None
     """Faster data type. None for other kinds."""
 
@@ -65,7 +62,7 @@ class Calls(Struct, frozen=True):
     """Operator calls in order."""
 
     def get_call(self, index: int) -> OperatorCall | None:
-        """Return the operator call; None if unknown."""
+        """Return the call; None if unknown."""
         return self.limits[index].unit.call
 
     def get_operator(self, index: int) -> str:
@@ -78,7 +75,7 @@ class Calls(Struct, frozen=True):
         return name.removeprefix("aten::")
 
     def get_phase(self, index: int) -> str | None:
-        """Return the phase of a call."""
+        """Return the phase."""
         origin = self.items[self.limits[index].unit.items[0]].origin
         return None if origin is None else origin.phase
 
@@ -89,16 +86,16 @@ class Calls(Struct, frozen=True):
         return calls[0] is not None and calls[0] == calls[1]
 
     def count_kernels(self, index: int) -> int:
-        """Return the number of kernels of a call."""
+        """Count the kernels."""
         return len(self.limits[index].unit.items)
 
     def measure_time(self, indices: Sequence[int]) -> float:
-        """Return the time of calls with the gaps between their kernels, in ns."""
+        """Return the time in ns, with the gaps between kernels."""
         kernels = sum(map(self.count_kernels, indices))
         return sum(self.limits[index].time_ns for index in indices) + (kernels - 1) * GAP_NS
 
     def has_common_memory(self, first: int, second: int) -> bool | None:
-        """Return whether two calls have an argument in common; None if unknown."""
+        """Check for a common argument; None if unknown."""
         left, right = self._list_operands(first), self._list_operands(second)
         if not left or not right:
             return None
@@ -122,19 +119,17 @@ class Search(Calls, frozen=True):
     """A step with its limits."""
 
     rates: Rates
-    """Rates of the GPU."""
     multiprocessors: int
-    """Number of multiprocessors."""
     has_backward: bool
-    """True if a backward uses results of the forward."""
+    """A backward uses results of the forward."""
 
 
 def subtract_limit(
     time_ns: float, limit_ns: float, launch_ns: float, lowest_limit_ns: float | None = None
 ) -> Savings:
-    """Compute the savings if one kernel with a limit replaces work of ``time_ns``.
+    """Compute the savings if one kernel replaces work of ``time_ns``.
 
-    The limit is between ``lowest_limit_ns`` and ``limit_ns``.
+    Its limit is between ``lowest_limit_ns`` and ``limit_ns``.
     """
     best_ns = limit_ns if lowest_limit_ns is None else lowest_limit_ns
     limits_ns = (limit_ns, (limit_ns + best_ns) / 2, best_ns)

@@ -30,7 +30,6 @@ __all__ = ["build_routes", "render_dag"]
 
 _FOLDER: Final = Path(__file__).parent
 _AGAINST_PARAMETERS: Final = ("against", "against_run", "against_graph")
-"""Parameters of the earlier graph."""
 
 _MAX_SEARCH_LENGTH: Final = 200
 
@@ -81,16 +80,15 @@ def render_dag(
 
     Args:
         experiment_key: key of the experiment in the store.
-        run_name: name of a run of the experiment.
         graph_id: id of a graph of the run.
         other_graph: key, run and id of an earlier graph to draw together with this one, or None.
-        color_by: colouring, a value of charts.dag.ColourBy.
+        color_by: a value of ColourBy.
         selected: node to unfold and show, or None. A later click overrides it.
         on_select: called with the clicked node, or None, before the script runs again, so that
             ``selected`` can already have it.
         find: search text. A later search of the reader overrides it.
         on_find: called with a new search text.
-        fold: way to fold, a value of analysis.fold.FoldBy. A later choice overrides it.
+        fold: a value of FoldCriterion. A later choice overrides it.
         on_fold: called with a new choice.
         ready: whether the graph is prepared. If not, the component prepares it, shows the progress,
             and runs the script again.

@@ -69,7 +69,7 @@ class Hits(msgspec.Struct, frozen=True):
 
 
 def build_routes() -> list[Route]:
-    """Return the routes for views, search and details, and for progress and cancellation."""
+    """Return the routes."""
     handlers: dict[str, Callable[[Request], msgspec.Struct]] = {
         "view": _handle_view,
         "search": _handle_search,
@@ -162,7 +162,6 @@ def _handle_cancel(request: Request) -> JobStatus:
 
 
 def _handle_complete(request: Request) -> JobStatus:
-    """Wait for the preparation to end, and return its status."""
     _load_graph(request)
     return get_preparation_status(*_parse_graph(request))
 
@@ -177,8 +176,7 @@ def _load_graph(
 
 
 def _parse_graph(request: Request) -> tuple[GraphAddress, GraphAddress | None, FoldCriterion]:
-    """Parse the requested graph, the earlier graph to compare with, and the way to fold (default:
-    execution order)."""
+    """Parse graph, earlier graph to compare with, and fold criterion (default: execution order)."""
     by = request.query_params.get("fold", FoldCriterion.ORDER.value)
     if by not in list(FoldCriterion):
         raise BadParameterError(f"fold: {by[:40]!r}, expected one of {', '.join(FoldCriterion)}")
@@ -231,7 +229,7 @@ def _parse_width(request: Request) -> float:
 
 
 def _parse_expanded(request: Request) -> list[str] | None:
-    """Parse the unfolded groups; None if missing, then as many as fit are unfolded."""
+    """Parse the unfolded groups; None, for as many as fit, if missing."""
     text = request.query_params.get("expanded")
     if text is None:
         return None

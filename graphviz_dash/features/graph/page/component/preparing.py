@@ -34,10 +34,9 @@ from graphviz_dash.ui.state.results import get_node_replays
 from graphviz_dash.ui.state.store import STORE, UnknownKeyError
 
 LARGE_GRAPH_NODES: Final = 5_000
-"""Number of nodes from which a page does not wait for an unprepared graph."""
+"""Nodes from which a page does not wait for an unprepared graph."""
 
 _WAIT_S: Final = 60.0
-"""Maximum wait per check of a job, in seconds."""
 
 _VIEW_EVENTS: Final[dict[GraphAddress, Event]] = {}
 
@@ -45,8 +44,8 @@ _VIEW_EVENTS: Final[dict[GraphAddress, Event]] = {}
 def get_view_event(address: GraphAddress) -> Event:
     """Return the event that the next view of the graph sets.
 
-    A page sends its charts after this event. Otherwise they would keep the browser busy before the
-    drawing has requested its view.
+    A page sends its charts after it; otherwise they would keep the browser busy before the drawing
+    has requested its view.
     """
     return _VIEW_EVENTS.setdefault(address, Event())
 
@@ -102,8 +101,8 @@ def prepare_drawable_graph(
     other_graph: GraphAddress | None = None,
     fold_by: FoldCriterion = FoldCriterion.ORDER,
 ) -> FoldedGraph:
-    """Return a graph as :func:`prepare_graph` does, but a large unprepared graph without times,
-    which is much faster."""
+    """Return a graph as :func:`prepare_graph` does, but a large unprepared one without times, which
+    is much faster."""
     if (
         other_graph is not None
         or is_ready(address, other_graph, fold_by)
@@ -117,7 +116,7 @@ def prepare_drawable_graph(
 def start_preparation(
     address: GraphAddress, other_graph: GraphAddress | None, fold_by: FoldCriterion
 ) -> None:
-    """Start the preparation that :func:`prepare_drawable_graph` waits for."""
+    """Start the preparation for :func:`prepare_drawable_graph`."""
     if other_graph is None and not is_ready(address, other_graph, fold_by):
         _start_early_job(address, fold_by)
 
@@ -127,7 +126,7 @@ def get_preparation_status(
     other_graph: GraphAddress | None,
     fold_by: FoldCriterion = FoldCriterion.ORDER,
 ) -> JobStatus:
-    """Return the progress of the preparation of a graph."""
+    """Return the progress of the preparation."""
     jobs = [
         JOBS.get_job(_get_job_key(address, other_graph, fold_by)),
         JOBS.get_job(_get_job_key(address, other_graph, fold_by, early=True)),
@@ -144,7 +143,7 @@ def cancel_preparation(
     other_graph: GraphAddress | None,
     fold_by: FoldCriterion = FoldCriterion.ORDER,
 ) -> JobStatus:
-    """Cancel the preparation of a graph before its next stage. Finished stages are kept."""
+    """Cancel the preparation before its next stage; finished stages are kept."""
     for early in (False, True):
         job = JOBS.get_job(_get_job_key(address, other_graph, fold_by, early=early))
         if job is not None:
@@ -161,11 +160,7 @@ def _start_early_job(address: GraphAddress, fold_by: FoldCriterion) -> Job:
 
 
 def _wait_for_job(job: Job) -> None:
-    """Wait for the end of a job.
-
-    Raises:
-        CancelledError: the job was cancelled.
-    """
+    """Wait for the end of a job; CancelledError if it was cancelled."""
     while (status := job.wait(_WAIT_S)).state is State.RUNNING:
         pass
     if status.state is State.CANCELLED:
@@ -260,7 +255,7 @@ def _fold_with_times(address: GraphAddress, fold_by: FoldCriterion) -> FoldedGra
 
 
 def _fold_by_data(address: GraphAddress) -> FoldedGraph:
-    """Return a graph folded by data dependencies; as captured if they are unknown."""
+    """Fold by data dependencies; as captured if they are unknown."""
     data = get_data_graph(*address)
     if isinstance(data, Missing):
         return _fold_with_times(address, FoldCriterion.ORDER)

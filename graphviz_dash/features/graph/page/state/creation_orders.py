@@ -7,5 +7,5 @@ from graphviz_dash.ui.state.store import STORE
 
 
 def get_creation_orders(key: str) -> tuple[OrderEffect, ...]:
-    """The runs whose graphs differ in the order of creation only."""
+    """Return runs whose graphs differ in creation order only."""
     return STORE.derive(key, "creation-orders", find_order_effects)

@@ -20,7 +20,7 @@ from graphviz_dash.ui.state.store import STORE
 
 
 def get_efficiency(key: str, run_name: str, graph_id: str) -> EfficiencyReport | Missing:
-    """Return times and limits of a graph's operator calls, or the reason for none.
+    """Return times and limits of operator calls, or the reason for none.
 
     Raises:
         UnknownKeyError: no such run or graph.
@@ -47,7 +47,7 @@ def _get_pairs(key: str, run_name: str) -> WorkPairs | None:
 
 
 def get_limit_shares(key: str, run_name: str, graph_id: str) -> Mapping[int, float]:
-    """Return the share of the limit of each node with a known limit, by place.
+    """Return the share of the limit of nodes with a known limit, by place.
 
     Raises:
         UnknownKeyError: no such run or graph.

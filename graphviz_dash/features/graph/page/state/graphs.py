@@ -26,11 +26,11 @@ from graphviz_dash.ui.state.results import get_comparison, get_node_replays
 from graphviz_dash.ui.state.store import STORE, UnknownKeyError
 
 GraphAddress: TypeAlias = tuple[str, str, str]
-"""Address of a graph: experiment key, run name, graph id."""
+"""Experiment key, run name, graph id."""
 
 
 def get_nodes(key: str, run_name: str, graph_id: str) -> NodeTable:
-    """Return the node table of one graph.
+    """Return the node table.
 
     Raises:
         UnknownKeyError: no such run or graph.
@@ -46,7 +46,7 @@ def get_nodes(key: str, run_name: str, graph_id: str) -> NodeTable:
 
 
 def get_graph_titles(key: str, run_name: str) -> Mapping[str, str]:
-    """Return the titles of a run's graphs by id, most replayed first.
+    """Return titles of a run's graphs by id, most replayed first.
 
     Raises:
         UnknownKeyError: no such run.
@@ -65,7 +65,7 @@ def get_graph_titles(key: str, run_name: str) -> Mapping[str, str]:
 
 
 def sort_by_capture(first: GraphAddress, second: GraphAddress) -> tuple[GraphAddress, GraphAddress]:
-    """Sort two graphs by capture order, or by collection time if from different runs."""
+    """Sort by capture order, or by collection time if from different runs."""
     if first[:2] == second[:2]:
         ids = [graph.id for graph in STORE.get_run(*first[:2]).graphs]
         return (first, second) if ids.index(first[2]) <= ids.index(second[2]) else (second, first)
@@ -122,7 +122,7 @@ def get_measured_graph(key: str, run_name: str, graph_id: str) -> MeasuredGraph 
 
 
 def get_concurrency(key: str, run_name: str, graph_id: str) -> Concurrency | Missing:
-    """Return the concurrency of a measured graph, or the reason it is unavailable."""
+    """Return the concurrency, or the reason it is unavailable."""
     measured_graph = get_measured_graph(key, run_name, graph_id)
     if isinstance(measured_graph, Missing):
         return measured_graph
@@ -153,7 +153,7 @@ def get_whole_graph(key: str, run_name: str, graph_id: str) -> ExpandedGraph:
 
 
 def get_eager_nodes(key: str, run_name: str, graph_id: str) -> Mapping[int, EagerCounterpart]:
-    """Return the eager counterparts of a graph's nodes by row; empty if steps cannot be paired.
+    """Return eager counterparts by row; empty if steps cannot be paired.
 
     Raises:
         UnknownKeyError: no such run or graph.
@@ -169,7 +169,7 @@ def get_eager_nodes(key: str, run_name: str, graph_id: str) -> Mapping[int, Eage
 
 
 def get_device_launch(key: str, run_name: str, graph_id: str) -> DeviceLaunch:
-    """Return whether a graph allows device-side launch.
+    """Check whether a graph allows device-side launch.
 
     Raises:
         UnknownKeyError: no such run or graph.
@@ -182,7 +182,7 @@ def get_device_launch(key: str, run_name: str, graph_id: str) -> DeviceLaunch:
 
 
 def get_graph_pair(graph: GraphAddress, earlier: GraphAddress) -> GraphPair:
-    """Compare the graph ``of`` with the earlier graph ``against``.
+    """Compare a graph with an earlier one.
 
     Raises:
         UnknownKeyError: one of them does not exist.

@@ -11,7 +11,7 @@ from graphviz_dash.ui.state.store import STORE
 
 
 def get_graph_faults(key: str, run_name: str, graph_id: str) -> GraphFaults | None:
-    """Return the result of a check of the graph's replays, or None if they were not checked.
+    """Return the result of a check of replays; None if unchecked.
 
     Raises:
         UnknownKeyError: no such run or graph.

@@ -25,7 +25,7 @@ from graphviz_dash.ui.state.store import STORE
 
 
 def get_parallel_prediction(key: str, run_name: str, graph_id: str) -> ParallelPrediction | Missing:
-    """Return the prediction for a graph on several streams, or the reason it is unavailable."""
+    """Return the prediction, or the reason it is unavailable."""
     outcome = get_concurrency(key, run_name, graph_id)
     if isinstance(outcome, Missing):
         return outcome
@@ -66,7 +66,7 @@ def get_planned_streams(key: str, run_name: str, graph_id: str) -> Mapping[int, 
 
 
 def get_data_graph(key: str, run_name: str, graph_id: str) -> DataGraph | Missing:
-    """Return a graph with only its data dependencies, or the reason they are unknown."""
+    """Return a graph by data dependencies, or the reason they are unknown."""
     prediction, times = (
         get_parallel_prediction(key, run_name, graph_id),
         get_measured_graph(key, run_name, graph_id),
@@ -87,10 +87,8 @@ def get_data_graph(key: str, run_name: str, graph_id: str) -> DataGraph | Missin
 def get_node_needs(
     key: str, run_name: str, graph_id: str, node: tuple[str, int]
 ) -> tuple[NodeNeed, ...]:
-    """Return the data dependencies of a node, given by graph id and index.
-
-    ``graph_id`` is the launched graph. Empty if unknown.
-    """
+    """Return the data dependencies of a node of the launched graph ``graph_id``; empty if
+    unknown."""
     prediction, times = (
         get_parallel_prediction(key, run_name, graph_id),
         get_measured_graph(key, run_name, graph_id),
@@ -109,16 +107,12 @@ def get_node_needs(
 
 
 def get_plan(key: str, run_name: str) -> ParallelPlan | None:
-    """Return the plan that a run was captured with; None if captured on one stream."""
+    """Return the plan of a run's capture; None if on one stream."""
     return STORE.get_run(key, run_name).parallel
 
 
 def find_tried_plan(key: str, run_name: str) -> ParallelPlan | None:
-    """Return a plan of the run, or of a run of its rank that captured the same step on several
-    streams.
-
-    None if there is none.
-    """
+    """Return a plan of the run, or of a run of its rank that captured the same step; else None."""
     run = STORE.get_run(key, run_name)
     plan_result = STORE.derive(
         key,

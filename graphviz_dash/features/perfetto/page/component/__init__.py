@@ -1,7 +1,7 @@
 """Buttons that open the trace of an experiment in Perfetto, or download it.
 
-The browser passes the trace between windows by messages. Nothing is uploaded, and no other host is
-contacted before the reader clicks the button of the public UI.
+Windows pass the trace by messages. Nothing is uploaded, and no other host is contacted before the
+reader clicks the button of the public UI.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ __all__ = ["TracePart", "build_routes", "get_public_ui", "render_perfetto_button
 
 PUBLIC_UI: Final = "https://ui.perfetto.dev"
 UI_VARIABLE: Final = "GRAPHVIZ_DASH_PERFETTO_UI"
-"""Environment variable with the address of another Perfetto UI."""
+"""Environment variable for another Perfetto UI."""
 
 _FOLDER: Final = Path(__file__).parent
 _TIMEOUT_MS: Final = 30_000
 _MARGIN_SHARE: Final = 0.04
-"""Margin around the first step in the UI, as a share of the step."""
+"""Margin around the first step, as a share of it."""
 
 _HTML: Final = """
 <div class="perfetto">
@@ -67,9 +67,9 @@ def render_perfetto_buttons(
 
     Args:
         experiment_key: key of the experiment in the store.
-        part: part of the experiment to open.
+        part: part to open.
         label: label of the main button, followed by the host of the UI.
-        small: whether to show small buttons in one row.
+        small: small buttons in one row.
         key: key of the widget.
         timeout_ms: time to wait for Perfetto before showing an error.
 
@@ -104,7 +104,7 @@ def render_perfetto_buttons(
 
 
 def get_public_ui() -> str:
-    """The address of the Perfetto UI that is not ours, without a slash at its end.
+    """Return the address of the public Perfetto UI, without a final slash.
 
     Raises:
         InputError: UI_VARIABLE holds something else than an http or https address.
@@ -121,7 +121,7 @@ def get_public_ui() -> str:
 
 
 def _find_first_step(key: str, part: TracePart) -> tuple[int, int] | None:
-    """Return the span of the first step of all runs with a margin; None to show the entire part."""
+    """Add a margin; None to show the entire part."""
     if part.graph is not None or (part.runs and all(step is not None for _, step in part.runs)):
         return None
     first, last = STORE.derive(
@@ -134,7 +134,7 @@ def _find_first_step(key: str, part: TracePart) -> tuple[int, int] | None:
 
 
 def _build_initial_view(span: tuple[int, int] | None) -> str:
-    """Build the initial view of the UI: all tracks expanded, showing ``span`` or everything."""
+    """Expand all tracks and show ``span``, or everything."""
     expand = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": ["."]}]
     viewport = {} if span is None else {"visStart": span[0], "visEnd": span[1]}
     commands = json.dumps(expand, separators=(",", ":"))

@@ -65,8 +65,7 @@ FORMATS: Final = {
 
 
 def build_routes() -> list[Route]:
-    """Return GET /api/perfetto/trace, POST .../begin, which starts the export and returns its
-    progress, and POST .../cancel."""
+    """Return the routes."""
     return [
         Route(TRACE_PATH, wrap_handler(_handle_file), methods=["GET"]),
         Route(f"{TRACE_PATH}/begin", wrap_handler(_handle_begin), methods=["POST"]),
@@ -75,7 +74,7 @@ def build_routes() -> list[Route]:
 
 
 def export_trace(key: str, trace_format: str, part: TracePart = FULL_EXPERIMENT) -> ExportSummary:
-    """Return the exported trace of a part of an experiment, written once per format of FORMATS.
+    """Return the exported trace, written once per format of FORMATS.
 
     Raises:
         UnknownKeyError: no such experiment.
@@ -89,7 +88,7 @@ def export_trace(key: str, trace_format: str, part: TracePart = FULL_EXPERIMENT)
 
 
 def make_file_stem(name: str) -> str:
-    """Convert a name to a file stem that is valid on all systems."""
+    """Make a file stem that is valid on all systems."""
     return _UNSAFE_CHARACTERS.sub("-", name).strip("-.")[:80] or "trace"
 
 
@@ -100,7 +99,7 @@ def _write_trace(experiment: Experiment, key: str, trace_format: TraceFormat) ->
 
 
 class ExportRequest(Struct, frozen=True):
-    """A request for a part of an experiment in a format of FORMATS."""
+    """Part of an experiment in a format of FORMATS."""
 
     key: str
     trace_format: str
@@ -133,7 +132,7 @@ def _parse_request(request: Request) -> ExportRequest:
 
 
 def _handle_begin(request: Request) -> msgspec.Struct:
-    """Start the export of a trace, or return its progress."""
+    """Start the export, or return its progress."""
     export = _parse_request(request)
     # Raises UnknownKeyError before a job is started.
     STORE.load_experiment_of_key(export.key)

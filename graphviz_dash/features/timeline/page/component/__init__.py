@@ -107,7 +107,7 @@ def render_timeline(
 
     Args:
         experiment_key: key of the experiment in the store.
-        run_names: names of runs of the experiment; the others are compared with the first.
+        run_names: the others are compared with the first.
         step: number of the aligned step: one for all runs, one per run, or None for the typical
             step (of median length).
         selected: token of a Selection ("run/g12"), a graph node ("run/graph-0#17"), or None. A

@@ -58,7 +58,7 @@ from graphviz_dash.ui.state.results import (
 from graphviz_dash.ui.state.store import COMPARISON, STORE, UnknownKeyError
 
 _WAIT_S: Final = 0.25
-"""Seconds that a response waits for the end of a job, enough for most jobs."""
+"""Wait for the end of a job, enough for most jobs."""
 
 _MAX_RUNS: Final = 8
 _MAX_TEXT: Final = 200
@@ -68,9 +68,9 @@ _INTEGER: Final = re.compile(r"-?[0-9]{1,16}")
 
 
 def build_routes() -> list[Route]:
-    """Return GET /api/timeline/view, slice, find and measure.
+    """Return the routes for views, slices, search, ruler and jobs.
 
-    POST /api/timeline/more starts the slow analyses and returns their progress, and POST
+    POST /api/timeline/more starts the slow analyses and returns their progress; POST
     /api/timeline/cancel cancels them.
     """
     return [
@@ -86,7 +86,7 @@ def build_routes() -> list[Route]:
 def load_card(
     key: str, run_name: str, steps: Mapping[str, int | None], slice_name: str
 ) -> SliceCard:
-    """Return the card of the slice ``which``: "g12", "c12", or a node as "graph-0#17".
+    """Return the card of a slice: "g12", "c12", or a node as "graph-0#17".
 
     ``steps`` has the chosen step of each shown run, in order.
 
@@ -118,7 +118,7 @@ def load_card(
 def _find_counterparts(
     key: str, steps: Mapping[str, int | None], choice: ChosenRun, slice_id: SliceId
 ) -> list[Counterpart]:
-    """Find the same work in the runs compared with the run of the slice."""
+    """Find the same work in the compared runs."""
     names = list(steps)
     if slice_id.table != "gpu" or not names or not STORE.has(key, "comparison"):
         return []
@@ -216,7 +216,7 @@ def compute_differences(key: str, runs: Sequence[ChosenRun]) -> list[RunDifferen
 
 
 def _name_cause(key: str, first: ChosenRun, other: ChosenRun) -> str:
-    """Name the cause of the difference of two compared runs; empty if they are not compared yet."""
+    """Name the cause; empty if the runs are not compared yet."""
     if not STORE.has(key, COMPARISON):
         return ""
     comparison = get_comparison(key)
@@ -244,7 +244,7 @@ def _compute_time_lost(key: str, first: ChosenRun, other: ChosenRun) -> TimeLost
 
 
 def _handle_more(request: Request) -> msgspec.Struct:
-    """Start the missing analyses of the runs, or return their progress."""
+    """Start the missing analyses, or return their progress."""
     key, names = _parse_runs(request)
     retry = "again" in request.query_params
     return JOBS.start(_get_job_key(key, names), list_tasks(key, names), restart=retry).wait(_WAIT_S)

@@ -36,8 +36,8 @@ _WORKERS: Final = 2
 
 
 def load_timeline(key: str, run_name: str, *, nodes: bool = False) -> RunTimeline:
-    """Return the timeline of a run, built once. Its slices are matched to graph nodes if that was
-    requested before, or now if ``nodes`` is set.
+    """Return the timeline of a run, built once. Slices are matched to graph nodes if ``nodes`` is
+    or was set.
 
     Raises:
         UnknownKeyError: no such experiment or run.
@@ -56,13 +56,13 @@ def load_timeline(key: str, run_name: str, *, nodes: bool = False) -> RunTimelin
 
 
 def prepare_timelines(key: str, run_names: Sequence[str]) -> None:
-    """Prepare ``load_timeline`` for these runs, two at a time. Raises as it does."""
+    """Prepare ``load_timeline``, two runs at a time. Raises as it does."""
     with ThreadPoolExecutor(_WORKERS) as pool:
         list(pool.map(partial(load_timeline, key), run_names))
 
 
 def get_compiled_steps(key: str, runs: Sequence[ChosenRun]) -> dict[str, CompiledStep]:
-    """Return the compiled code of the chosen step, by name of the runs where it is known."""
+    """Return compiled code of the chosen step, by run where known."""
     lanes = {
         choice.timeline.run: get_step_lane(key, choice.timeline.run, choice.step)
         for choice in runs
@@ -72,7 +72,7 @@ def get_compiled_steps(key: str, runs: Sequence[ChosenRun]) -> dict[str, Compile
 
 
 def list_tasks(key: str, names: Sequence[str]) -> list[Task]:
-    """List the missing analyses of these runs, most useful first."""
+    """List the missing analyses, most useful first."""
     missing: list[Task] = []
     traced = [run for run in (STORE.get_run(key, name) for name in names) if run.replay_trace]
     for run in traced:

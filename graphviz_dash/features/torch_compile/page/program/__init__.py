@@ -37,7 +37,7 @@ def render_program_tree(
 
     Args:
         tree: the compiled program.
-        whole_ns: step time that shares refer to; None if unknown.
+        step_ns: step time that shares refer to; None if unknown.
         colour: ``time`` or ``cause``.
         selected: id of the box chosen by the page.
         key: key of the widget.
