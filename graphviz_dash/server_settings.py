@@ -34,7 +34,7 @@ class ServerSettings(Struct, frozen=True):
     """Address, token and start options of the server."""
 
     token: str | None = None
-    """None without one."""
+    """Token required from requests; None without one."""
     requires_token: bool | None = None
     """None decides by the address that the server listens on."""
     hosts: tuple[str, ...] = ()

@@ -100,13 +100,13 @@ class Capture:
 
     graph: str
     pool: PoolId | None
-    """None if it allocated nothing."""
+    """Pool of its allocations, or None if it allocated nothing."""
     allocations: int
     peak_bytes: int
     retained_bytes: int
     """Bytes still allocated at its end."""
     extents: list[tuple[int, int]]
-    """Merged address ranges (start, end)."""
+    """Address ranges (start, end) allocated during the capture, merged."""
     instantiate_device_bytes: int | None = None
     """Growth of device memory during instantiation, or None."""
 

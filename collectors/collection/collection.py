@@ -28,7 +28,7 @@ class Collection:
     seed: int
     """torch's seed, set before the workload is built."""
     command: tuple[str, ...]
-    """Command line for the manifest."""
+    """Command line typed by the user, for the manifest."""
     timeout_s: int | None = None
     """Time limit of a pass, or None."""
     settings: tuple[str, ...] = ()

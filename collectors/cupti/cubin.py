@@ -15,7 +15,7 @@ from msgspec import Struct
 
 _MAGIC: Final = b"\x7fELF\x02\x01"
 _MACHINE: Final = 190
-"""ELF machine of GPU code."""
+"""Machine of an ELF file with code for a GPU."""
 _CODE: Final = ".text."
 _NO_CONTENT: Final = 8
 _HEADER: Final = struct.Struct("<IIQQQQIIQQ")

@@ -45,7 +45,7 @@ class Examination:
     """Compilation of each process; empty for a workload."""
 
     def get_compilation(self, number: int) -> Compilation | None:
-        """Return the compilation of the process of report ``number``."""
+        """Return the compilation of the process of report ``number``, or None."""
         return self.compilations[number] if number < len(self.compilations) else None
 
 

@@ -60,7 +60,7 @@ class StepWatch:
     breaking_event: Event | None = None
     """First call that broke the capture, or None while valid."""
     external_tensors: dict[int, ExternalTensor] = field(default_factory=dict)
-    """By address."""
+    """External memory used by the step, by address."""
 
     def __post_init__(self) -> None:
         self.owner = threading.get_ident()

@@ -80,7 +80,7 @@ def _get_current(stats: Mapping[str, Any], name: str) -> int:
 
 
 def read_host_bytes() -> int:
-    """Read the resident memory of this process, 0 if unavailable."""
+    """Read the resident memory of this process, in bytes. 0 if unavailable."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * _PAGE

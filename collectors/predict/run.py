@@ -57,7 +57,7 @@ class SuiteRecording:
     """Module of the workloads."""
     names: tuple[str, ...]
     factories: dict[str, str]
-    """``module:function`` of each workload."""
+    """``module:function`` of each workload, by name."""
     output: Path
     """Folder with one experiment per workload."""
     iterations: int

@@ -62,7 +62,7 @@ class PassRequest(Struct, frozen=True):
     """Rendezvous with other ranks, or None."""
     settings: tuple[str, ...] = ()
     observer: Observer | None = None
-    """Observer to attach, or None."""
+    """Observer to attach, or None in other passes."""
     turn: int = 0
     """Index of the clean process, from 0."""
     plan: str | None = None

@@ -48,13 +48,13 @@ class RecordingRequest:
     name: str
     skip: int
     steps: int
-    """0 disables it."""
+    """Steps in the traced window. 0 disables it."""
     window_replays: int
     """Maximum steps in a window that waits for more graphs of a family."""
     window_seconds: float | None
     """Maximum duration of that wait, or None."""
     attribute: bool
-    """Profile captures too."""
+    """True to profile captures too."""
     typed: tuple[str, ...]
 
 

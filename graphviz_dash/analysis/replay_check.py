@@ -59,7 +59,7 @@ class WrongOperator(Struct, frozen=True):
     """First significant difference. None if the fault changed no value in this check."""
     operator: CheckedOperator
     index: int
-    """In the step."""
+    """Index of the operator in the step."""
     node: int | None
     """Number of its first node in a capture without hashes. None if it has none, or if unknown."""
     fact: FactDifference | None
@@ -278,7 +278,7 @@ def _explain_by_fact(values: ValueCheck, first: TensorDifference) -> WrongOperat
 
 
 def _find_moved_view(values: ValueCheck, index: int) -> FactDifference | None:
-    """Return the changed number of a view right before an operator, such as an offset."""
+    """Return the changed number of a view right before an operator, such as an offset, or None."""
     return next(
         (
             fact

@@ -64,7 +64,7 @@ class CudagraphLog:
         self.warmups: Counter[str] = Counter()
         """Warm-ups by compilation id."""
         self.recordings = 0
-        """Includes repeated ones."""
+        """Number of recordings, including repeated ones."""
         self._shorten = shorten
         self._stack: list[str] = []
 

@@ -28,7 +28,7 @@ class DotNode(Struct, frozen=True):
 
     handle: int
     type: ConditionalType | None
-    """None for other nodes."""
+    """Type of a conditional node. None for other nodes."""
     bodies: tuple[int, ...]
     """Numbers of the body graphs, in the order of their values."""
 

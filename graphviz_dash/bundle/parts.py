@@ -67,7 +67,7 @@ class JsonPart(Struct, Generic[T], frozen=True):
     role: FileRole
     """Role in the manifest. With ``_`` for ``-``, the field of ``RunParts``."""
     path: str
-    """POSIX."""
+    """Path in the bundle (POSIX)."""
     content_type: type[T]
     validate: Callable[[T, Graphs, Path], None] = _accept_any
     """Check beyond the types; raises InputError with the file."""
@@ -154,7 +154,7 @@ JSON_PARTS: Final[tuple[JsonPart[Any], ...]] = (
     LEDGER,
     SOURCE_CODE,
 )
-"""At most once per bundle."""
+"""Parts that occur at most once per bundle."""
 
 TRACE_PATHS: Final = {
     FileRole.CAPTURE_TRACE: "traces/capture.json.gz",

@@ -57,7 +57,7 @@ class BundleContents(RunParts, frozen=True, kw_only=True):
     """Validated parts of a bundle, with the paths of its traces."""
 
     capture_traces: tuple[Path, ...]
-    """In order."""
+    """Traces of the captures, in order."""
     replay_trace: Path | None
     """Trace of the steps. None if missing."""
 

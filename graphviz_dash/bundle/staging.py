@@ -95,7 +95,7 @@ class AbandonedFolder(Struct, frozen=True):
 
     path: Path
     bytes: int
-    """Total size of its files."""
+    """Total size of its files, in bytes."""
 
 
 def remove_abandoned_folders(parent: Path, name: str = "*") -> tuple[AbandonedFolder, ...]:

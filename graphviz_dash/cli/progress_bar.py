@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _QUIET_SECONDS: Final = 0.5
-"""Delay of the bar."""
+"""Seconds of reading before the bar appears."""
 
 
 @contextmanager

@@ -42,7 +42,7 @@ class TableSummary(Struct, frozen=True):
 
     path: Path
     rows: int
-    """Without the header."""
+    """Number of rows without the header."""
     columns: tuple[str, ...]
 
 

@@ -30,7 +30,7 @@ from graphviz_dash.progress import watch
 
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG of prctl(2)
 _NICE: Final = 10
-"""Page requests have priority."""
+"""Niceness, so that page requests have priority."""
 _PROGRESS_STEPS: Final = 100
 
 
@@ -71,7 +71,7 @@ class Rejected(msgspec.Struct, tag="refused"):
     found: str
     expected: str
     advice: str
-    """May be empty."""
+    """Advice. May be empty."""
 
 
 Message: TypeAlias = Progress | Finished | Rejected

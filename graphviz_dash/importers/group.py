@@ -29,7 +29,7 @@ _ROLE_WORD: Final = re.compile(
     re.I,
 )
 CAPTURES_FOLDER: Final = "capture_traces"
-"""In vLLM, SGLang and xDiT."""
+"""Folder of capture traces in vLLM, SGLang and xDiT."""
 
 _RANK: Final = re.compile(r"rank[-_]?(\d+)|TP-?(\d+)", re.I)
 _LOG: Final = re.compile(r"dedicated_log_torch_trace_")
@@ -44,7 +44,7 @@ class SourcePart(Struct, frozen=True):
     source: Path
     content: ForeignContent
     role: FileRole | None = None
-    """None without a trace."""
+    """Role of its trace: captures or replays. None without a trace."""
     captures: bool = False
 
 

@@ -40,7 +40,7 @@ class _Task(Struct, frozen=True):
     locations: tuple[Location, ...]
     folder: Path
     prefix: str
-    """May be empty."""
+    """Prefix of the run's name. May be empty."""
     mode: ExecutionMode
     limits: Limits
 

@@ -33,9 +33,9 @@ class RunContents(Struct, frozen=True):
     """Numbered consecutively. Inferred from capture launches if no file describes graphs."""
     ids: tuple[GraphIds, ...]
     memory: MemoryUse | None
-    """None without a snapshot."""
+    """Allocator statistics. None without a snapshot."""
     compilation: Compilation | None
-    """None without a torch.compile log."""
+    """Results of torch.compile. None without a log."""
     absent: tuple[Absent, ...]
     """Facts missing from such files or from this import."""
 

@@ -63,13 +63,13 @@ class CacheEntry(Struct, frozen=True):
     """A cached trace."""
 
     key: str
-    """Name of the folder."""
+    """Name of its folder."""
     path: Path
     """Path from which the trace was first read."""
     events: int
     """Number of entries in traceEvents."""
     size: int
-    """In bytes."""
+    """Size of the entry in bytes."""
     last_used: float
     """Last use (Unix time)."""
 

@@ -45,7 +45,7 @@ class FileCheck(msgspec.Struct, forbid_unknown_fields=True):
     """Expected size and checksum of a file."""
 
     size: int
-    """In bytes."""
+    """Size in bytes."""
     crc32: int
 
 
@@ -54,7 +54,7 @@ class EntryInfo(msgspec.Struct, forbid_unknown_fields=True):
 
     trace: TraceInfo
     files: dict[str, FileCheck]
-    """Other files by name."""
+    """Other files of the entry, by name."""
     path: str = ""
     """Path from which the trace was first read."""
 

@@ -39,7 +39,7 @@ class Limits(Struct, frozen=True):
     """Estimate for a file held in memory. Default: a quarter of this machine's memory, at most 8
     GiB."""
     nodes: int = 2_000_000
-    """Bodies count for each parent."""
+    """Number of graph nodes of a file; bodies count for each parent."""
 
     def build_error(self, source: Path | str, limit: str, found: str) -> InputError:
         """Build the error for exceeding ``limit``."""

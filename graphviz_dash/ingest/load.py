@@ -34,7 +34,7 @@ from graphviz_dash.model.trace import Trace
 from graphviz_dash.progress import report_subtask
 
 _MAX_DESCRIPTION_LENGTH = 300
-"""In characters."""
+"""Maximum length of an experiment's description, in characters."""
 
 _COLLECT_ADVICE = (
     "Record one with: graphviz-dash collect --workload NAME --modes eager,graph -o FOLDER."
@@ -287,7 +287,7 @@ class _Search(Struct, frozen=True):
     links: bool
     poll: Callable[[], object] | None
     seen: set[Path]
-    """Resolved targets of followed links."""
+    """Resolved target folders of followed links."""
     experiments: list[str]
     skipped_links: list[Path]
     non_utf8: list[Path]

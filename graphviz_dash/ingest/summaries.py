@@ -60,7 +60,7 @@ class Summary(Struct, frozen=True):
     """A summary of one version of an experiment."""
 
     folder: str
-    """Resolved path."""
+    """Resolved path of the experiment."""
     identity: Identity
     content: bytes
 

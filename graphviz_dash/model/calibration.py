@@ -24,7 +24,7 @@ class ErrorScale(Struct, frozen=True, forbid_unknown_fields=True):
     """90th percentile of the error scores: half the interval of the step time, divided by its
     scale."""
     interval: float
-    """Likewise for back-to-back steps."""
+    """The same for back-to-back steps."""
 
 
 class CalibrationSample(Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,13 +50,13 @@ class CalibrationSample(Struct, frozen=True, forbid_unknown_fields=True):
     predicted_ns: float
     """``step_ns`` predicted by terms fitted without this workload."""
     predicted_interval_ns: float
-    """``interval_ns`` predicted likewise."""
+    """Back-to-back step time predicted by terms fitted without this workload, in ns."""
     eager_cpu_ns: Nanoseconds
     """Launch CPU time of the eager step in the clean pass, in ns."""
     capture_ns: Nanoseconds
     instantiate_ns: Nanoseconds
     first_launch_ns: Nanoseconds
-    """Until completion, in ns."""
+    """Time of the graph's first launch until completion, in ns."""
 
 
 class Calibration(Struct, frozen=True, forbid_unknown_fields=True):

@@ -93,7 +93,7 @@ class CodeLocation(Struct, frozen=True, forbid_unknown_fields=True):
     first_line: Count
     """Line number of the first of ``lines``."""
     lines: tuple[str, ...]
-    """Surrounding lines. Empty if unavailable."""
+    """Surrounding source lines. Empty if unavailable."""
 
     @property
     def text(self) -> str:

@@ -119,9 +119,9 @@ class HostParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of"
     static functions and functions created at run time."""
 
     function: str | None
-    """Symbol. None if unknown."""
+    """Symbol of the function. None if unknown."""
     library: str | None
-    """File name. None if unknown."""
+    """File name of its library. None if unknown."""
 
 
 class MemAllocParams(

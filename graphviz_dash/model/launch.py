@@ -49,7 +49,7 @@ class Topology(Struct, frozen=True, forbid_unknown_fields=True):
     middle_node: Literal["Memcpy", "Memset", "Host"] | None
     """Kind of node in the middle of the first chain. None if all nodes are kernels."""
     nodes: Count
-    """As reported by the driver."""
+    """Number of nodes reported by the driver."""
 
 
 class LaunchSeries(Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,7 +57,7 @@ class LaunchSeries(Struct, frozen=True, forbid_unknown_fields=True):
 
     topology: Topology
     samples: dict[LaunchMeasure, tuple[Nanoseconds, ...]]
-    """In ns, in measurement order."""
+    """Samples in ns by measure, in measurement order."""
     absent: dict[LaunchMeasure, str]
     """Reasons, for measures that this topology does not support."""
 
@@ -129,9 +129,9 @@ class PublishedLaunch(Struct, frozen=True, forbid_unknown_fields=True):
     gpu: str
     cpu: str
     older: str
-    """With its driver."""
+    """Older toolkit with its driver."""
     newer: str
-    """With its driver."""
+    """Newer toolkit with its driver."""
     reading_method: str
     """Method of reading values from charts."""
     times: tuple[PublishedTime, ...]

@@ -171,18 +171,18 @@ class LayerGroup(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 TENSOR_GROUPS: Final = 200
-"""Maximum of recorded tensor groups."""
+"""Maximum number of recorded tensor groups."""
 
 
 class AllocatorState(Struct, frozen=True, forbid_unknown_fields=True):
     """Content of the allocator at one moment."""
 
     sample: Count
-    """Index of its sample."""
+    """Index of the sample taken at that moment."""
     pools: tuple[ReservedPool, ...]
     blocks: tuple[AllocatorBlocks, ...]
     layers: tuple[LayerGroup, ...] = ()
-    """Repeated layers, largest first."""
+    """Repeated layers of the models, largest first."""
     tensors: tuple[TensorGroup, ...] = ()
     """Tensors by shape, largest groups first, at most 200."""
 

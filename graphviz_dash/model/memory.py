@@ -80,7 +80,7 @@ class Extent(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
     start: Count
     """First byte in the segment."""
     end: Count
-    """One byte after the last."""
+    """Byte after the last one."""
 
 
 class LiveExtent(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
@@ -91,7 +91,7 @@ class LiveExtent(Struct, frozen=True, forbid_unknown_fields=True, array_like=Tru
     start: Count
     """First byte in the segment."""
     end: Count
-    """One byte after the last."""
+    """Byte after the last one."""
     owner: Owner
 
 

@@ -79,6 +79,6 @@ class NodeIdPass(Struct, frozen=True, forbid_unknown_fields=True):
     signatures: tuple[NodeSignature, ...]
     """Attributes shared by rows."""
     launch_steps: tuple[Count, ...]
-    """Step of each launch."""
+    """Step of each graph launch."""
     rows: tuple[NodeIdRow, ...]
     """Records, by time."""

@@ -18,7 +18,7 @@ class NodeNames(Struct, frozen=True):
     """
 
     names: tuple[str, ...]
-    """Distinct names, indexed by codes."""
+    """Distinct names. A code is an index into them."""
     codes: dict[str, bytes]
     """By graph id, in creation order, each a :data:`CODE_TYPE`."""
 

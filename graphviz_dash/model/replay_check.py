@@ -288,11 +288,11 @@ class ReplayStop(Struct, frozen=True, forbid_unknown_fields=True):
     last: tuple[NodeOwner, ...]
     """Last nodes that ended, before the suspects."""
     completions: Count
-    """Ended nodes."""
+    """Nodes that ended."""
     nodes: Count
     collectives: Count
     collectives_passed: Count
-    """Ended collectives."""
+    """Collectives that ended."""
     waited_ns: Count | None
     """Time without progress. None for a crash."""
     error: str | None
@@ -300,7 +300,7 @@ class ReplayStop(Struct, frozen=True, forbid_unknown_fields=True):
     key: str | None = None
     """Label of the graph, such as a batch size. None if unknown."""
     ranks: tuple[RankProgress, ...] = ()
-    """All ranks, by number."""
+    """All ranks at that time, by number."""
 
 
 class ReplayCheck(Struct, frozen=True, forbid_unknown_fields=True):
@@ -317,4 +317,4 @@ class ReplayCheck(Struct, frozen=True, forbid_unknown_fields=True):
     graphs: Count
     """Graphs that were marked or watched."""
     gaps: tuple[CheckGap, ...]
-    """Unchecked parts."""
+    """Parts that were not checked, with reasons."""

@@ -25,9 +25,9 @@ class Rule(Struct, frozen=True):
     """Explanation of the rule."""
     advice: str
     wrong: str
-    """Program that violates the rule."""
+    """A short program that violates the rule."""
     right: str
-    """Program that follows the rule."""
+    """A short program that follows the rule."""
 
     @property
     def heading(self) -> str:

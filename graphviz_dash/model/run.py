@@ -141,7 +141,7 @@ class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
     bytes: Count
     """Size in bytes."""
     sha256: Sha256
-    """Hash of the content."""
+    """SHA-256 hash of the content."""
 
 
 COLLECTOR_ERROR: Final = "GraphvizDashError"
@@ -218,7 +218,7 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True):
     bytes: Count
     """Size in bytes."""
     sha256: Sha256
-    """Hash of the content."""
+    """SHA-256 hash of the content."""
     method: str | None = None
     """Import method. None if the bundle contains the file unchanged."""
 
@@ -264,7 +264,7 @@ class RankGroup(Struct, frozen=True, forbid_unknown_fields=True):
     device: Count
     """Index of this rank's GPU on its machine."""
     settings: dict[str, str]
-    """Environment variables that affect collectives."""
+    """Environment variables that affect collectives, as set during the passes."""
     job: str | None = None
     """Display name of the ranks of an imported job. None for collected ranks."""
 
@@ -350,7 +350,7 @@ class PoolUse(Struct, frozen=True, forbid_unknown_fields=True):
     """One private memory pool of the caching allocator."""
 
     id: tuple[Count, Count]
-    """Id in the allocator."""
+    """Allocator id of the pool."""
     segments: Count
     reserved_bytes: Count
     """Size of the segments, in bytes."""
@@ -362,7 +362,7 @@ class MemoryShare(Struct, frozen=True, forbid_unknown_fields=True):
     """Live memory of one stream, pool, range of block sizes or line of the program."""
 
     label: str
-    """Stream, pool, range or line."""
+    """Name of the stream, pool, range or line."""
     blocks: Count
     """Live blocks."""
     live_bytes: Count

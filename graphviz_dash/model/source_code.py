@@ -7,10 +7,10 @@ from typing import Final
 from msgspec import Struct
 
 MAX_CODE_LENGTH: Final = 200
-"""Maximum of one line."""
+"""Maximum number of characters of one line."""
 
 MAX_LINES: Final = 5_000
-"""Maximum of one run."""
+"""Maximum number of lines of one run."""
 
 
 class SourceCode(Struct, frozen=True, forbid_unknown_fields=True):

@@ -94,7 +94,7 @@ class CleanTimings(Struct, frozen=True, forbid_unknown_fields=True):
     warmup_ns: Nanoseconds
     """Total of the first process's warm-up, in ns."""
     steps: tuple[StepTiming, ...]
-    """Synchronised iterations by process."""
+    """Synchronised iterations, process by process."""
     back_to_back_ns: tuple[Nanoseconds, ...]
     """Times between the CUDA events around each iteration of a second, unsynchronised series, in
     ns.

@@ -131,7 +131,7 @@ class TraceInfo(Struct, frozen=True):
     record_shapes: bool
     """True if shapes of arguments were recorded."""
     problems: tuple[TraceProblem, ...]
-    """With the affected figures."""
+    """Defects with the affected figures."""
 
     @property
     def completeness_problems(self) -> tuple[TraceProblem, ...]:
@@ -170,14 +170,14 @@ class Trace:
 
     info: TraceInfo
     gpu: pl.DataFrame
-    """GPU_COLUMNS."""
+    """GPU work (GPU_COLUMNS)."""
     runtime: pl.DataFrame
-    """RUNTIME_COLUMNS."""
+    """Calls of the runtime and driver API (RUNTIME_COLUMNS)."""
     ops: pl.DataFrame
-    """OP_COLUMNS."""
+    """Operators on the CPU (OP_COLUMNS)."""
     annotations: pl.DataFrame
-    """ANNOTATION_COLUMNS."""
+    """record_function ranges (ANNOTATION_COLUMNS)."""
     python: pl.DataFrame
-    """PYTHON_COLUMNS."""
+    """Python frames (PYTHON_COLUMNS)."""
     offsets: EventOffsets | None = None
     """None for a trace that was not read from a file."""

@@ -96,9 +96,9 @@ class Answer(Struct, frozen=True):
     """Answer in one line with up to four labelled rows."""
 
     verdict: Parts
-    """At most 20 words."""
+    """Verdict of at most 20 words."""
     because: Parts = ()
-    """Empty if unknown."""
+    """Cause of the verdict; empty if unknown."""
     costs: Parts = ()
     """One-time cost and memory; empty if unknown."""
     dates: Parts = ()

@@ -46,9 +46,9 @@ class Column(Struct, Generic[Row], frozen=True):
     """A column of a table."""
 
     title: str | None
-    """None: terminal only."""
+    """Heading on pages and in reports. None: terminal only."""
     read: Callable[[Row], Any]
-    """Returns None if unknown."""
+    """Reads the value of a row. None if unknown."""
     unit: Unit = TEXT
     terminal_title: str | None = ""
     """Empty: the title in lower case; None: pages only."""

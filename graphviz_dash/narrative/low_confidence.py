@@ -48,7 +48,7 @@ class Note(Struct, frozen=True):
     """Reason for low confidence, in words."""
 
     code: str
-    """Stable identifier."""
+    """Stable identifier of its kind, for programs."""
     text: str
     """Statement without a full stop."""
     advice: str = ""

@@ -31,9 +31,9 @@ class MemoryChange(Struct, frozen=True):
     label: str
     metric: str
     change: MetricValue
-    """In bytes."""
+    """Change in bytes."""
     total: MetricValue
-    """In bytes."""
+    """Memory of the run in bytes."""
 
     @property
     def text(self) -> str:

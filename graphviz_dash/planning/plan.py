@@ -23,7 +23,7 @@ class Plan(Struct, frozen=True):
 
     streams: int
     stream: tuple[int, ...]
-    """0 is the capturing stream."""
+    """Stream of each operator. 0 is the capturing stream."""
     waits: tuple[tuple[int, ...], ...]
     """Operators on other streams that each operator waits for."""
     releases: tuple[tuple[int, ...], ...]

@@ -11,7 +11,7 @@ from msgspec import Struct
 from graphviz_dash.planning.operations import Piece
 
 _PRODUCT: Final = re.compile(r"gemm|xmma|cutlass|nvjet|conv|wgrad|dgrad|flash|fmha", re.I)
-"""Every warp computes continuously."""
+"""Kernels in which every warp computes continuously."""
 
 _WARP: Final = 32
 
@@ -43,9 +43,9 @@ class KernelLaunch(Struct, frozen=True):
     blocks: int
     threads: int
     registers: int
-    """0 if unknown."""
+    """Registers per thread. 0 if unknown."""
     shared_bytes: int
-    """Per block."""
+    """Shared memory per block, in bytes."""
 
 
 _LATENCY_NS: Final = 1_000.0

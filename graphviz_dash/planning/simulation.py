@@ -29,7 +29,7 @@ class Schedule(Struct, frozen=True):
     """Times in ns since the start of the first operation."""
 
     start: tuple[float, ...]
-    """0 for operations without nodes."""
+    """Start of each operation; 0 for operations without nodes."""
     end: tuple[float, ...]
     critical_path: tuple[int, ...]
     slowed_ns: float
@@ -116,7 +116,7 @@ class _Simulation:
         self._remaining: dict[int, float] = {}
         """Remaining time of each running operation at full speed, in ns."""
         self._demand: dict[int, float] = {}
-        """Total demand per engine."""
+        """Total demand of the running operations per engine."""
 
     def run(self) -> Schedule:
         now = launcher_free = 0.0

@@ -75,7 +75,7 @@ class ScopeFacts(msgspec.Struct, frozen=True):
     """Names of the key's numbers; the padded one first."""
     key: tuple[int, ...]
     real: int | None
-    """Requested size, or None."""
+    """Requested size. None if unknown."""
     phase: Phase | None
     families: tuple[str, ...] = ()
     """Families whose graphs an engine would use for the step, best first. Empty if ``name`` is its

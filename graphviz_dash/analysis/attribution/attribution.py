@@ -135,7 +135,7 @@ class Attribution(Struct, frozen=True):
     origins: tuple[NodeOrigin, ...]
     capture_launches: int
     unmatched_launches: int
-    """Launches without a node."""
+    """Number of these launches without a node."""
     unmatched_nodes: int
     """Nodes of launched kinds without a launch."""
 

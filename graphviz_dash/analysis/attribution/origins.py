@@ -45,7 +45,7 @@ class OperatorInputs(NamedTuple):
     values: str | None
     """Values of inputs that are not tensors."""
     operator: str | None
-    """None without inputs."""
+    """Name of the operator. None without inputs."""
     call: int | None
     """Number of the call in its trace; None without inputs."""
 
@@ -304,7 +304,7 @@ class NodeOrigin(msgspec.Struct, frozen=True, gc=False):
     input_dims: str | None = None
     """Input shapes of the innermost operator that has them, as JSON text of the trace."""
     input_types: str | None = None
-    """Types of the same inputs."""
+    """Types of the same inputs, as JSON text of the trace."""
     input_strides: str | None = None
     """Strides of the same inputs, in elements."""
     input_values: str | None = None

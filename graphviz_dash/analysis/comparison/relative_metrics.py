@@ -58,7 +58,7 @@ _CLEAN_METRICS = (
 )
 
 RELATIVE_METRICS = (*_CLEAN_METRICS, *RELATIVE_MEMORY_METRICS)
-"""They need a baseline."""
+"""Metrics of this module, which need a baseline."""
 
 COMPILE_METRICS = ("compile_saving", "graph_saving")
 """Savings of a compiled run with graphs, in parts; they also need a run without graphs."""
@@ -74,7 +74,7 @@ class _SeriesPair(Struct, frozen=True):
     run_ns: float
     baseline_medians: Floats
     run_medians: Floats
-    """As many as ``baseline_medians``."""
+    """Resampled medians of the run, equally many."""
     samples: int
     """Length of the shorter series."""
     processes: int

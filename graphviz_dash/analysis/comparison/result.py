@@ -38,7 +38,7 @@ class RunComparison(Struct, frozen=True, dict=True):
     baseline: str | None
     """Name of the baseline run; None for a baseline, and if there is none."""
     baseline_run: Run | None
-    """None as for ``baseline``."""
+    """The baseline run; None for a baseline, and if there is none."""
     is_baseline: bool
     """True for the baseline, including that of one rank."""
     metrics: tuple[MetricValue, ...]

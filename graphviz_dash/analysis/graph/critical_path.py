@@ -54,7 +54,7 @@ class CriticalPath(Struct, frozen=True):
     remaining: Ints
     """Duration of each node plus the longest path after it."""
     slack: Ints
-    """Possible delay of each node."""
+    """Possible delay of each node with the critical path unchanged."""
 
 
 class StreamSchedule(Struct, frozen=True):

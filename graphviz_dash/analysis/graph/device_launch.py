@@ -64,7 +64,7 @@ class LaunchFinding(Struct, frozen=True):
     node: int | None = None
     """None for the graph as a whole."""
     kind: NodeKind | None = None
-    """Set for KINDS."""
+    """Kind of the node for KINDS; None for other rules."""
     devices: tuple[int, ...] = ()
     """Devices of the nodes, for a violated ONE_DEVICE."""
     unknown_nodes: int = 0

@@ -59,11 +59,11 @@ class FitPrediction(Struct, frozen=True):
     """Device memory. None if unknown."""
     startup_ns: int
     startup_error_ns: int
-    """Likewise around ``startup_ns``."""
+    """Half the width of the interval around ``startup_ns``."""
 
     @property
     def used(self) -> int:
-        """Predicted device memory in use after the start-up."""
+        """Predicted device memory in use after the start-up, in bytes."""
         return sum(self.parts.values())
 
     @property

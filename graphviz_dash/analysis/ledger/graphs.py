@@ -46,7 +46,7 @@ class GraphLedger(Struct, frozen=True):
     returned_bytes: int | None
     """Memory returned when it was dropped, after all later captures."""
     capture_ns: int | None
-    """Duration without the recorder's work."""
+    """Duration of the capture, without the recorder's work."""
     driver_ns: int | None
     """Duration of the call that ends the capture, or of the separate instantiation."""
     collection_ns: int
@@ -203,7 +203,7 @@ def find_sharing(memory_pass: MemoryPass | None) -> dict[str, Sharing]:
 
 
 def compute_returned(ledger: Ledger) -> dict[str, int]:
-    """Return the decrease of used memory when each graph was dropped."""
+    """Return the decrease of used device memory when each graph was dropped, in bytes."""
     decrease: dict[str, int] = {}
     before: MemorySample | None = None
     for sample in ledger.samples:

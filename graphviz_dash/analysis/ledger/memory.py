@@ -102,14 +102,14 @@ class OutsideGrowth(Struct, frozen=True):
     is_graph: bool
     """True if ``cause`` is the id of a graph."""
     bytes: int
-    """Negative if memory was freed."""
+    """Growth; negative if memory was freed."""
 
 
 class StreamWorkspaces(Struct, frozen=True):
     """Workspaces (allocations and bytes) that libraries keep for one stream."""
 
     stream: int
-    """Number in order of appearance."""
+    """Number of the stream, in order of appearance."""
     count: int
     bytes: int
 
@@ -119,9 +119,9 @@ class MemoryLedger(Struct, frozen=True):
 
     moments: tuple[MemoryMoment, ...]
     growths: tuple[OutsideGrowth, ...]
-    """By cause, largest first."""
+    """Growth outside the allocator by cause, largest first."""
     total: int | None
-    """None if unknown."""
+    """Total device memory. None if unknown."""
     others_change: int | None
     """Change of other processes' memory during start-up, which the parts include. None if the
     driver does not list the process.

@@ -29,7 +29,7 @@ class LedgerProcess(Struct, frozen=True):
     rank: int | None
     """None for a single process."""
     device: int | None
-    """None without a CUDA context."""
+    """Index of the device. None without a CUDA context."""
 
 
 class LedgerReport(Struct, frozen=True):
@@ -38,11 +38,11 @@ class LedgerReport(Struct, frozen=True):
     run: str
     process: LedgerProcess
     memory: MemoryLedger | None
-    """None without a CUDA context."""
+    """Device memory. None without a CUDA context."""
     startup: StartupLedger
     graphs: tuple[GraphLedger, ...]
     savings: tuple[Saving, ...]
-    """Largest first."""
+    """Possible savings, largest first."""
 
     @property
     def largest_graphs(self) -> tuple[GraphLedger, ...]:

@@ -41,7 +41,7 @@ _COLLECTION_GAP_NS: Final = 50_000_000
 
 _MIB: Final = 1 << 20
 CHUNK: Final = 2 * _MIB
-"""The driver's chunks for executables."""
+"""Size of the driver's chunks for executables."""
 _SEGMENT: Final = 20 * _MIB
 """Size of the allocator's medium segments (kLargeBuffer)."""
 

@@ -105,7 +105,7 @@ class StartupLedger(Struct, frozen=True):
     boxes: tuple[IcicleBox, ...]
     """Activities of all threads."""
     is_complete: bool
-    """False without a useful replay."""
+    """True if the start-up ended with a useful replay."""
     recorder_ns: int
     """Part of ``total_ns`` used by the ledger's samples."""
 

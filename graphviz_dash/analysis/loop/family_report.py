@@ -79,7 +79,7 @@ class MemberReport(Struct, frozen=True):
     nodes: int | None
     """None if a graph could not be read."""
     capture_ns: int
-    """Includes instantiation."""
+    """Capture time including instantiation, in ns."""
     first_launch_ns: int | None
     """Time of the first replay calls, in ns; None if a graph was never replayed."""
     exclusive_bytes: int | None
@@ -190,7 +190,7 @@ class LoopReport(Struct, frozen=True):
 
     run: str
     families: tuple[FamilyReport, ...]
-    """Most steps first."""
+    """Families, most steps first."""
     columns: LoopColumns
     steps_seen: int
     """May exceed the number of recorded rows."""
@@ -200,7 +200,7 @@ class LoopReport(Struct, frozen=True):
     engine_capture_bytes: int | None
     """Memory of the captures as measured by the engine. None if unknown."""
     modes: tuple[StepMode, ...]
-    """By phase and mode."""
+    """Steps by phase and mode."""
 
 
 def has_many_graphs(loop: ProgramLoop | None) -> bool:

@@ -29,7 +29,7 @@ class SizeSource(StrEnum):
     """Source of a step's real size, most reliable first."""
 
     LABEL = "label"
-    """``collectors.label`` in the program."""
+    """Program label: ``collectors.label``."""
     ENGINE = "engine"
     """Public state of an engine."""
     SHAPES = "shapes"
@@ -52,7 +52,7 @@ class LoopColumns(Struct, frozen=True):
     real: Ints
     """Requested size."""
     size_source: Ints
-    """Index in ``SIZE_SOURCES``."""
+    """Index of the size's source in ``SIZE_SOURCES``."""
     padded: Ints
     """Computed size, including padding."""
     requests: Ints

@@ -18,9 +18,9 @@ class AllocatorState(Struct, frozen=True):
 
     run: str
     default_allocated: int
-    """Live allocations."""
+    """Live allocations of the default pool."""
     default_free: int
-    """Reserved but free."""
+    """Free memory reserved by the default pool."""
     pools_allocated: int
     """Live allocations of private graph pools."""
     pools_free: int

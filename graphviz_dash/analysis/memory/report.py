@@ -48,12 +48,12 @@ class SegmentSpan(Struct, frozen=True):
 
     segment: int
     begin: int
-    """First byte in the segment."""
+    """Offset of the first byte in the segment."""
     end: int
-    """Byte after the last one."""
+    """Offset after the last byte."""
     graphs: tuple[str, ...]
     owner: Owner | None
-    """None without a live allocation."""
+    """Owner of a live allocation; None if there is none."""
 
     @property
     def bytes(self) -> int:
@@ -79,7 +79,7 @@ class GraphFootprint(Struct, frozen=True):
     pool: PoolId | None
     """None for a graph without a pool."""
     footprint: int
-    """``exclusive`` plus ``shared``."""
+    """Total usage: ``exclusive`` plus ``shared``."""
     exclusive: int
     """Memory that no other graph uses."""
     shared: int
@@ -87,7 +87,7 @@ class GraphFootprint(Struct, frozen=True):
     live_after_capture: int
     """At the end of the capture."""
     peak: int
-    """During the capture."""
+    """Peak of live memory during the capture."""
     allocations: int
     instantiate_device: int | None
     """Device memory used by instantiation; None if not measured."""
@@ -160,7 +160,7 @@ class PoolMap(Struct, frozen=True):
     starts: tuple[int, ...]
     """Start of each segment, in bytes."""
     rows: tuple[PoolMapRow, ...]
-    """In capture order."""
+    """Usage of each graph, in capture order."""
 
 
 def build_pool_map(memory_pass: MemoryPass, pool: PoolId) -> PoolMap:
@@ -295,9 +295,9 @@ class MemoryReport(Struct, _MemoryParts, frozen=True):
     """Every MemoryPart; they add up to ``total``."""
     pools: tuple[PoolBreakdown, ...]
     graphs: tuple[GraphFootprint, ...]
-    """In capture order."""
+    """Pool usage of each graph, in capture order."""
     stages: tuple[MemoryStage, ...]
-    """In order."""
+    """Stages of the memory pass."""
     method: str
     is_process_only: bool
     """True if the driver reports this process; otherwise ``total`` covers all."""
@@ -436,7 +436,7 @@ RELATIVE_MEMORY_METRICS: Final = (
     "iterate_reserved_change",
     "activation_overhead",
 )
-"""They need a baseline."""
+"""Metrics of this module that need a baseline."""
 
 
 def compute_pool_metrics(run: Run) -> Iterator[MetricValue]:

@@ -51,7 +51,7 @@ class StayedEager(Struct, frozen=True):
     count: float
     """Kernels, memcpys and memsets per traced step (mean)."""
     total_ns: float
-    """Mean duration per traced step."""
+    """Total duration per traced step (mean)."""
     share: float
     """Fraction of the steps' GPU work duration, 0 to 1."""
 

@@ -66,7 +66,7 @@ class KernelTable(Struct, frozen=True):
     runs: tuple[str, ...]
     """Names, one per column."""
     baseline: int | None
-    """Column of the comparison's baseline."""
+    """Column of the comparison's baseline; None if there is none."""
     reference_columns: tuple[int | None, ...]
     """Column that each run's ``changes`` refer to: the baseline, or its run of the same rank.
 
@@ -74,7 +74,7 @@ class KernelTable(Struct, frozen=True):
     """
     rows: tuple[KernelRow, ...]
     missing_reasons: dict[str, str]
-    """By run name."""
+    """Reason why a run has no values, by its name."""
 
     @property
     def has_rare_kernels(self) -> bool:

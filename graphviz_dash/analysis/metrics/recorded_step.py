@@ -23,7 +23,7 @@ More long steps are part of the loop, such as a read of the loss in each tenth s
 the work of the others.
 """
 _MIN_STEPS: Final = 8
-"""Minimum steps for finding pauses."""
+"""Minimum number of steps for finding pauses."""
 _MIN_BLOCKS: Final = 3
 _RESAMPLES: Final = 1_000
 _SEED: Final = 20_261_126

@@ -42,7 +42,7 @@ class EdgeGap(Struct, frozen=True):
     """A dependency between traced nodes; paths through untraced nodes count as edges."""
 
     source: int
-    """Node that ``target`` waits for."""
+    """Index of the node that ``target`` waits for."""
     target: int
     gap_ns: int
     """Median from the end of ``source`` to the start of ``target``; negative for programmatic
@@ -70,7 +70,7 @@ class MeasuredGraph(Struct, frozen=True, dict=True):
     p50: Ints
     """Median duration in ns, NOT_SEEN if not traced."""
     p99: Ints
-    """Likewise the 99th percentile."""
+    """99th percentile of each node's duration in ns, NOT_SEEN if not traced."""
     slack: Ints
     """Slack in ns, NOT_SEEN if not traced."""
     path: CriticalPath
@@ -80,9 +80,9 @@ class MeasuredGraph(Struct, frozen=True, dict=True):
     span_ns: int
     """Median from the first start to the last end, in ns."""
     busy_ns: int
-    """Median busy time, in ns."""
+    """Median busy time of a replay, in ns."""
     achieved_concurrency: float
-    """Median concurrency while busy."""
+    """Median concurrency while busy: sum of durations divided by busy time."""
     streams: int
     """Streams of the last replay."""
     edges: tuple[EdgeGap, ...]

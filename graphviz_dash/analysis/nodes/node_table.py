@@ -57,7 +57,7 @@ class NodeTimes(msgspec.Struct, frozen=True, gc=False):
     start_median_ns: float | None
     """Relative to the first row of the replay."""
     stream: int | None
-    """Stream in the first replay."""
+    """Stream in the first replay; None without samples."""
     note: str | None = None
     """Reason for missing samples, or limits of the times."""
     timed_in: str | None = None
@@ -72,7 +72,7 @@ class NodeRow(msgspec.Struct, frozen=True, gc=False):
 
     node: GraphNode
     category: Category
-    """Derived from the name."""
+    """Kernel category, derived from the name."""
     origin: NodeOrigin
     times: NodeTimes
 
@@ -87,7 +87,7 @@ class NodeTable(Struct, frozen=True):
     capture_launches: int
     """Launches during the capture."""
     replays: int
-    """Recorded replays."""
+    """Number of recorded replays of the graph."""
     replay_kernels: int
     """GPU rows of all replays."""
     matched_kernels: int

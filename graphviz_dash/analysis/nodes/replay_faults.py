@@ -39,19 +39,19 @@ class LocatedFault(Struct, frozen=True):
 
     fault: ReplayFault
     nodes: tuple[int, ...]
-    """Places in the expanded graph."""
+    """Places of the faulty nodes in the expanded graph."""
 
 
 class GraphFaults(Struct, frozen=True):
     """Result of a replay check for one graph."""
 
     run: str
-    """Run with the check."""
+    """Name of the run with the check."""
     diagnosis: ReplayDiagnosis
     faults: tuple[LocatedFault, ...]
-    """Empty if replays are right."""
+    """Faults in the graph. Empty if its replays are right."""
     states: Mapping[int, FaultState]
-    """By place; empty without faults."""
+    """State of each node by place. Empty without faults."""
 
     def list_faults(self, position: int) -> list[ReplayFault]:
         """Return the faults of the node at ``position``."""

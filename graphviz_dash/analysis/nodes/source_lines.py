@@ -18,14 +18,14 @@ class LineShare(Struct, frozen=True):
     source: str
     """"file:line"."""
     code: str | None
-    """None if unknown."""
+    """Code of the line; None if unknown."""
     nodes: int
     work_ns: float | None
     """Sum of medians, in ns; None if none was timed."""
     share: float | None
     """Share of all nodes' medians, 0 to 1; None if ``work_ns`` is None."""
     operators: tuple[str, ...]
-    """Most frequent first."""
+    """Operators, most frequent first."""
 
 
 def list_source_lines(

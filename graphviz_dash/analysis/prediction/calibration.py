@@ -71,7 +71,7 @@ class RecordedWorkload(Struct, frozen=True):
     step: EagerStep
     nodes: int
     step_ns: int
-    """Clean, of the graph run."""
+    """Clean step time of the graph run."""
     interval_ns: int
     """Time between back-to-back replays."""
     replay_cpu_ns: int
@@ -144,7 +144,7 @@ class CalibrationSource(Struct, frozen=True):
     """Time of the last recording, ISO 8601."""
     tool_version: str
     created: str
-    """Creation time, ISO 8601."""
+    """Creation time of the calibration, ISO 8601."""
 
 
 def calibrate(

@@ -74,7 +74,7 @@ class StepDifference(Struct, frozen=True):
     """True if only the first step differs, which may be warm-up."""
     typical_item_count: int
     differing_item_count: int
-    """In the last differing step."""
+    """Pieces of work in the last differing step."""
     typical_name: str | None
     """First differing piece in the typical step; None at its end."""
     differing_name: str | None
@@ -93,14 +93,14 @@ class Blocker(Struct, frozen=True):
     op: str | None
     """Enclosing operator; None if only the call is known."""
     module: str | None
-    """None if unknown."""
+    """Enclosing module; None if unknown."""
     source: str | None
     """Source line; None if unknown."""
     evidence: Evidence
     count: int
     """Occurrences per step."""
     cpu_ns: int
-    """CPU time per traced step."""
+    """CPU time of the calls per traced step."""
     steps: int
     """Traced steps with it."""
 

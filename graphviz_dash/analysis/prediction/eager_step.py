@@ -84,11 +84,11 @@ class EagerStep(Struct, frozen=True):
     blocks: Ints
     """Blocks in a kernel's grid; 0 for others."""
     threads: Ints
-    """Per block; 0 for others."""
+    """Threads per block; 0 for others."""
     shared: Ints
     """Bytes per block; 0 for others."""
     registers: Ints
-    """Per thread; 0 for others."""
+    """Registers per thread; 0 for others."""
     size: Ints
     """Bytes of memcpys and memsets; 0 for others."""
     predecessors: tuple[tuple[int, ...], ...]

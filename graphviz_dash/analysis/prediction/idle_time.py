@@ -52,7 +52,7 @@ class IdleCause(StrEnum):
     OTHER = "other Python"
     """Other code of the program, including CPU operators."""
     UNKNOWN = "unknown"
-    """A trace without CPU events."""
+    """A trace without CPU events does not show what the CPU did."""
 
 
 class IdlePart(Struct, frozen=True):
@@ -294,7 +294,7 @@ class _CpuActivity:
         ]
 
     def divide_gaps(self, gaps: _Gaps) -> dict[IdleCause, Ints]:
-        """Return the time of each cause in each gap, in ns."""
+        """Return the time of each cause in each gap, shape (gaps,), in ns."""
         begin, end = gaps.begin, gaps.end
         gap_ns = end - begin
         if not self.is_recorded:

@@ -39,7 +39,7 @@ ItemOrigins: TypeAlias = tuple[NodeOrigin | None, ...]
 """Origin of each item's launch; None if unknown."""
 
 MAX_ITEMS: Final = 5_000
-"""More items would need seconds."""
+"""Maximum number of items; planning more would need seconds."""
 
 _METHOD: Final = "launching call"
 
@@ -81,7 +81,7 @@ class ModulePrediction(Struct, frozen=True):
     graphs: int
     """One each for forward and backward."""
     graphed_ns: float
-    """Predicted, including launches."""
+    """Predicted time of these graphs, including launches."""
     blockers: int
     """Certain capture blockers inside it."""
 

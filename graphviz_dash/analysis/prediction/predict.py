@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 CAPTURE: Final = "capture"
-"""Name among the one-off costs."""
+"""Name of the capture among the one-off costs."""
 _FEW_STEPS: Final = 3
 
 
@@ -113,7 +113,7 @@ class Prediction(Struct, frozen=True):
     interval_ns: Estimate
     """Graphed step back to back."""
     eager_ns: float
-    """From the source ``eager_side``."""
+    """Eager step, from the source ``eager_side``."""
     eager_side: EagerSide
     idle: IdleTime
     """Causes of GPU idle time in traced steps close to the median length, or in all traced steps if
@@ -141,7 +141,7 @@ class Prediction(Struct, frozen=True):
     """Largest saving first; missing if the trace names no modules."""
     warnings: tuple[PredictionWarning, ...]
     gpu: str | None
-    """None if unknown."""
+    """Name of the trace's GPU; None if unknown."""
     incomplete: str | None
     """First missing part of the trace; None if complete."""
 

@@ -71,7 +71,7 @@ class ReplayTime(Struct, frozen=True):
     slowed_ns: float
     """Slowdown of these by concurrent work."""
     heat_ns: float
-    """From the power limit."""
+    """Additional time from the power limit."""
     gaps: tuple[tuple[ReplayTerm, int, float], ...]
     """Gaps between nodes on the path: term, count and total."""
     features: Mapping[str, float]

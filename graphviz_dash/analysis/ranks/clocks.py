@@ -51,7 +51,7 @@ class MatchedCollectives(Struct, frozen=True):
     end: Ints
     """End in ns, shape (n, ranks)."""
     unmatched: int
-    """Collectives without a partner."""
+    """Number of collectives on all ranks without a partner."""
 
     def __len__(self) -> int:
         return len(self.kinds)

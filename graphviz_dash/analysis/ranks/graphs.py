@@ -59,15 +59,15 @@ class CollectiveOrigin(Struct, frozen=True):
 
     method: str
     graph: str | None
-    """None if launched directly."""
+    """Graph id; None if launched directly."""
     node: int | None
     """Index in the graph; None if launched directly."""
     op: str | None
-    """None if unknown."""
+    """Operator that launched it; None if unknown."""
     module: str | None
-    """Path; None if unknown."""
+    """Path of the launching module; None if unknown."""
     source: str | None
-    """``file:line``; None if unknown."""
+    """``file:line`` of the launch; None if unknown."""
     bytes: int | None = None
     """Sent by the first rank; None if unknown."""
 

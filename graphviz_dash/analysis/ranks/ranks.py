@@ -66,23 +66,23 @@ class RankRow(Struct, frozen=True):
     run: Run
     rank: int
     device: int | None
-    """None if not recorded."""
+    """GPU index; None if not recorded."""
     step_time: MetricValue
     launch_cpu_time: MetricValue
     step: float | None = None
     """CPU time from start to end of a step."""
     communication: float | None = None
-    """Union of its collectives."""
+    """Union of its collectives, in ns."""
     exposed: float | None = None
-    """Part without other GPU work."""
+    """Part of ``communication`` without other GPU work, in ns."""
     compute: float | None = None
-    """Union of all other work."""
+    """Union of all other work, in ns."""
     busy: float | None = None
-    """Sum of ``compute`` and ``exposed``."""
+    """Sum of ``compute`` and ``exposed``, in ns."""
     wait: float | None = None
     """Wait for the last rank, summed over collectives."""
     exposed_wait: float | None = None
-    """Part without other GPU work."""
+    """Part of ``wait`` without other GPU work, in ns."""
     transfer: float | None = None
     """Remaining time of the same collectives."""
 
@@ -97,7 +97,7 @@ class ArrivalDelay(Struct, frozen=True):
 
     rank: int
     count: int
-    """Collectives that it reached last."""
+    """Number of collectives of all traced steps that it reached last."""
     significant_count: int
     """Those whose delay exceeds the clocks' spread."""
     total_ns: float
@@ -120,7 +120,7 @@ class CollectiveRow(Struct, frozen=True):
     """Index in the step, from 0."""
     kind: Collective
     origin: CollectiveOrigin
-    """On the first rank."""
+    """Origin on the first rank."""
     skew: Summary
     """First to last start, in ns."""
     transfer: Summary
@@ -152,7 +152,7 @@ class ModeRanks(Struct, frozen=True):
     graphs: tuple[GraphDifference, ...]
     """Differences of later ranks' graphs from the first rank's."""
     clocks: tuple[RankClock, ...]
-    """By rank; empty without ``collectives``."""
+    """Clock of each rank; empty without ``collectives``."""
     collectives: tuple[CollectiveRow, ...]
     """Common to all ranks, by index in the step."""
     kinds: dict[Collective, int]
@@ -164,9 +164,9 @@ class ModeRanks(Struct, frozen=True):
     skew: Summary | None
     """First to last start of all collectives, in ns; None without ``collectives``."""
     arrival_delays: tuple[ArrivalDelay, ...]
-    """By rank; empty without ``collectives``."""
+    """Arrival delay of each rank; empty without ``collectives``."""
     reason: str | None
-    """Reason for missing ``collectives``."""
+    """Reason for missing ``collectives``; None otherwise."""
 
     @property
     def uncertainty(self) -> float | None:

@@ -42,9 +42,9 @@ class Agreement(Struct, frozen=True):
     unnamed: int
     """Rows whose id names no node of the same appearance, excluded from other counts."""
     by_method: dict[str, tuple[int, int]]
-    """Rows and agreeing rows."""
+    """Rows and agreeing rows by alignment method."""
     by_confidence: dict[float, tuple[int, int]]
-    """Rows and agreeing rows."""
+    """Rows and agreeing rows by alignment confidence."""
     misses: dict[MissCause, int]
     fork_join: bool
     """True if a root graph has parallel branches."""

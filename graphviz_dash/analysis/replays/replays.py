@@ -62,7 +62,7 @@ class ReplayMatch(Struct, frozen=True, dict=True):
     """
 
     graphs: tuple[str, ...]
-    """Ids, including contained graphs."""
+    """Ids of the captured graphs, including contained ones."""
     roots: tuple[str, ...]
     """Root (launched) graph of each of ``graphs``."""
     replay: Narrow
@@ -80,7 +80,7 @@ class ReplayMatch(Struct, frozen=True, dict=True):
     start: Ints
     """Relative to the first row of the replay, in ns."""
     duration: Ints
-    """In ns."""
+    """Duration in ns."""
     stream: Ints
     source: str = TRACED_PASS
     """Pass of the trace."""

@@ -43,7 +43,7 @@ class StepModel(Struct, frozen=True):
     """
 
     start: Ints
-    """Relative to the step."""
+    """Start of each item, relative to the step."""
     end: Ints
     busy: Ints
     """Contribution of each item to GPU busy time.
@@ -61,7 +61,7 @@ class StepModel(Struct, frozen=True):
     return_ns: int
     end_ns: int
     scale: float
-    """For traced CPU times."""
+    """Scale factor for traced CPU times."""
 
 
 def model_step(

@@ -118,12 +118,12 @@ class ItemPairs(Struct, frozen=True):
     """
 
     before: Ints
-    """Item in the first sequence."""
+    """Item index in the first sequence."""
     after: Ints
-    """Item in the second sequence."""
+    """Item index in the second sequence."""
     method: Ints
     confidence: Floats
-    """0 to 1."""
+    """Confidence of the pair, 0 to 1."""
 
 
 def pair_items(before: WorkSequence, after: WorkSequence) -> ItemPairs:
@@ -444,7 +444,7 @@ class _LocalAlignment(Struct, frozen=True):
     eager: int
     """First eager item with an equal partner, NOTHING if none."""
     graph: int
-    """Its partner."""
+    """Its partner, NOTHING if none."""
 
 
 def _align_locally(

@@ -49,7 +49,7 @@ class TimeByCategory(Struct, frozen=True):
     excess_ns: float | None
     """Excess of the traced work over the step."""
     waiting_ns: float = 0.0
-    """0 for a single process."""
+    """Time in which collectives only wait for other ranks; 0 for a single process."""
     profiled: bool = False
     """True if no clean timings exist."""
 

@@ -57,7 +57,7 @@ class WorkItem(Struct, frozen=True):
     """Bytes of a copy or set, if recorded."""
     origin: NodeOrigin
     graph: str | None
-    """None for eager work."""
+    """Id of the graph with this node; None for eager work."""
     node: int | None
     """Index in that graph; None for eager work."""
 
@@ -117,7 +117,7 @@ class TypicalStep(Struct, frozen=True):
     matching_steps: int
     """Traced steps with this work."""
     traced_steps: int
-    """All steps in the trace."""
+    """Number of steps in the trace."""
     rows: Mapping[int, Ints]
     """Rows of the items in the GPU table, shape (items,), by number of a matching step."""
 

@@ -106,9 +106,9 @@ class StepShare(Struct, frozen=True):
 
     label: str
     before: CauseTimes
-    """In the baseline's step."""
+    """Times in the baseline's step."""
     after: CauseTimes
-    """In the run's step."""
+    """Times in the run's step."""
     items: tuple[int, int]
     """Pieces of work in both steps, baseline first."""
 
@@ -343,9 +343,9 @@ class CompileSavings(Struct, frozen=True):
 
     run_without_graphs: str
     compilation: CauseTimes
-    """Over the baseline, in ns."""
+    """Saving of that run over the baseline, in ns."""
     graphs: CauseTimes
-    """Over that run, in ns."""
+    """Additional saving of the run with graphs, in ns."""
 
 
 def find_run_without_graphs(run: Run, experiment: Experiment) -> Run | Missing:

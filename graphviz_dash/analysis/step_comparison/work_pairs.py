@@ -70,7 +70,7 @@ class PairRow(Struct, frozen=True):
     method: str
     """NO_METHOD for work without a partner."""
     confidence: float
-    """0 to 1."""
+    """Confidence of the pair, 0 to 1."""
     launch_differs: bool = False
     """True if the kernel has a different grid, block or shared memory, or the copy another size."""
 

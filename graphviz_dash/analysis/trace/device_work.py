@@ -20,7 +20,7 @@ class DeviceWork(Struct, frozen=True):
 
     device: int
     kernels: float
-    """Per step."""
+    """Number of kernels per step."""
     busy_share: float
     """Fraction of the step with a busy GPU, 0 to 1."""
 

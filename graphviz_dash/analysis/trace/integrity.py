@@ -136,7 +136,7 @@ class TraceIntegrity(Struct, frozen=True):
     kernels_with_launch: int
     """Kernels whose launch is in the trace, or precedes it."""
     steps: int
-    """Marked steps."""
+    """Number of marked steps; 0 if the trace marks none."""
     complete_steps: tuple[int, ...]
     """Steps whose launches all have GPU work."""
     launched_steps: tuple[int, ...]
@@ -146,7 +146,7 @@ class TraceIntegrity(Struct, frozen=True):
     overlapping_steps: int
     """Steps that start before an earlier one ends."""
     instant_kernels: int
-    """Kernels of 0 ns."""
+    """Number of kernels that last 0 ns."""
     is_cut: bool
     """True if the file ends early or is damaged."""
     processes: int

@@ -18,7 +18,7 @@ class Nesting(Struct, frozen=True, dict=True):
 
     start: Ints
     end: Ints
-    """Exclusive."""
+    """Exclusive end of each interval."""
     thread: Ints
     parent: Ints
     """On the same thread; NONE without one."""

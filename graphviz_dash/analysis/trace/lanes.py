@@ -54,9 +54,9 @@ class LaneSet(Struct, frozen=True):
     """Lanes packed in sequence; lane ``i`` is ``bounds[i]:bounds[i + 1]`` of the slices."""
 
     owner: Ints
-    """Device (GPU) or process (CPU)."""
+    """Device (GPU) or process (CPU) of each lane."""
     track: Ints
-    """Stream or thread."""
+    """Stream or thread of each lane."""
     sub: Ints
     """Number within the track, from 0."""
     bounds: Ints
@@ -83,7 +83,7 @@ class LaneSet(Struct, frozen=True):
         return slice(inside.start + first, inside.start + max(first, last))
 
     def compute_busy_before(self, lane: int, instants: Ints) -> Ints:
-        """Return the busy time of ``lane`` before each of ``instants``."""
+        """Return the busy time of ``lane`` before each of ``instants``, in ns."""
         inside = self.get_span(lane)
         ended_count = inside.start + np.searchsorted(self.end[inside], instants, "right")
         total = self.busy[ended_count] - self.busy[inside.start]
@@ -94,7 +94,7 @@ class LaneSet(Struct, frozen=True):
         return np.asarray(total, dtype=np.int64)
 
     def compute_busy_between(self, lane: int, edges: Ints) -> Ints:
-        """Return the busy time of ``lane`` between consecutive ascending ``edges``."""
+        """Return the busy time of ``lane`` between consecutive ascending ``edges``, in ns."""
         return np.diff(self.compute_busy_before(lane, edges))
 
 
@@ -117,9 +117,9 @@ class TraceLanes(Struct, frozen=True):
     """The lanes of one trace."""
 
     gpu: LaneSet
-    """By (device, stream, sub-lane)."""
+    """GPU lanes by (device, stream, sub-lane)."""
     cpu: LaneSet
-    """SHOWN_CALLS by (process, thread, sub-lane)."""
+    """Lanes of SHOWN_CALLS by (process, thread, sub-lane)."""
     device: LaneSet
     """One lane of busy periods per device."""
     links: Links

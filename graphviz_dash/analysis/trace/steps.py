@@ -212,7 +212,7 @@ class Step(Struct, frozen=True):
     index: int
     """Step number of its range; its position in time, from 0, without unique numbers."""
     start: int
-    """On the CPU, as ``end``."""
+    """Start of the step on the CPU."""
     end: int
     span_start: int
     """Start of the step.

@@ -15,7 +15,7 @@ class ListedCommand(NamedTuple):
     target: str | None
     """Module and attribute of the click command; None for an entry point."""
     short_help: str
-    """At most 60 characters."""
+    """What it does, in at most 60 characters."""
 
 
 def _list_command(name: str, target: str, short_help: str) -> ListedCommand:

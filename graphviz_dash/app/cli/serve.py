@@ -64,11 +64,11 @@ class ServeOptions(Struct, frozen=True):
     """Listening address."""
     port: int
     token: bool | None
-    """None depends on the address."""
+    """Whether visitors need a token; None depends on the address."""
     hosts: tuple[str, ...]
     """Additional host names of the server."""
     memory_bytes: int | None = None
-    """None depends on the machine."""
+    """Memory limit in bytes; None depends on the machine."""
 
 
 def add_server_options(command: Callable[..., T]) -> Callable[..., T]:

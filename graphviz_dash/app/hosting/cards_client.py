@@ -55,9 +55,9 @@ class Card(msgspec.Struct, frozen=True):
     facts_markup: str
     """Markup below its name."""
     pages: tuple[str, ...]
-    """Pages with content."""
+    """Names of the pages with content for it."""
     description: str
-    """Plain text, also searched."""
+    """Description in plain text, also searched."""
     created: str
     """Creation time of the newest run, ISO 8601."""
     speedup: float | None

@@ -233,7 +233,7 @@ class _Examination(Struct, frozen=True):
     diagnosis: Diagnosis | None
     """None if the doctor did not run."""
     compilation: CompileReport | None
-    """None if nothing was compiled."""
+    """Compilation report; None if nothing was compiled."""
     prediction: Prediction | None
     """From eager steps; None if other results are present."""
     replays: ReplayDiagnosis | None

@@ -34,7 +34,7 @@ _TERM_SHADES: Final[dict[LimitTerm, Shade]] = {
     LimitTerm.LAUNCH: ORANGE,
 }
 _MAX_INTENSITY: Final = 4_096.0
-"""In operations per byte."""
+"""Largest intensity of the axis, in operations per byte."""
 
 
 def draw_roofline(report: EfficiencyReport, theme: Theme) -> go.Figure | None:

@@ -86,16 +86,16 @@ class GateResult(Struct, frozen=True):
     """Allowed change, as a fraction."""
     experiment: str
     baseline: str
-    """Name of the last recording."""
+    """Name of the baseline's last recording."""
     recordings: int
-    """Number in the baseline."""
+    """Number of recordings in the baseline."""
     changes: tuple[MetricChange, ...]
     failures: tuple[GateFailure, ...]
     """Failures without a value."""
     differences: tuple[str, ...]
     """Differences in machine and software."""
     notes: tuple[str, ...]
-    """Ungated metrics, with the reason."""
+    """Metrics that were not gated, with the reason."""
 
     @property
     def regressions(self) -> tuple[MetricChange, ...]:

@@ -29,7 +29,7 @@ OBSERVER_MEANINGS: Final = {
     Observer.GRAPH_LEVEL: "CUPTI_ACTIVITY_KIND_GRAPH_TRACE: start and end of each graph launch",
     Observer.NODE_LEVEL: "CUPTI's records of kernels, memcpys and memsets, also within graphs",
 }
-"""Attached tool or method."""
+"""Attached tool or method of each observer."""
 
 MEASURE_TITLES: Final = {
     StepMeasure.LAUNCH: (

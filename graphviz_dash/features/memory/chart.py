@@ -40,7 +40,7 @@ _MAX_SEGMENT_LINES: Final = 24
 """Segments with a line at the start of each."""
 
 _MAP_ROW_HEIGHT: Final = 18
-"""In pixels."""
+"""Height of a graph's row on the map, in pixels."""
 
 _MAX_NAMED_GRAPHS: Final = 12
 """Graphs with a name at each row."""

@@ -26,9 +26,9 @@ class MemoryComparison(Struct, frozen=True):
     differences: tuple[MemoryDifference, ...]
     """Differences of runs with a comparable baseline."""
     missing: Mapping[str, Missing]
-    """By run name."""
+    """Reasons for missing reports, by run name."""
     runs: Mapping[str, RunComparison]
-    """By name."""
+    """Compared runs, by name."""
 
     def __getitem__(self, run: str) -> MemoryReport:
         """Return the report of a run (KeyError if it has none)."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 MAX_KERNELS: Final = 50
-"""Kernels per summary, longest first."""
+"""Maximum number of kernels per summary, longest first."""
 
 SLOW_THRESHOLD: Final = 0.05
 """Relative excess of a slow rank over the median of all ranks."""
@@ -117,9 +117,9 @@ class SlowRank(Struct, frozen=True):
 
     name: str
     rank: int | None
-    """None if unknown."""
+    """Rank number; None if unknown."""
     compute_ns: float
-    """Per step."""
+    """Compute time per step."""
     median_ns: float
     """Compute time of the median rank."""
     kernel: str | None
@@ -133,7 +133,7 @@ class StragglerRank(Struct, frozen=True):
 
     name: str
     rank: int | None
-    """None if unknown."""
+    """Rank number; None if unknown."""
     communication_ns: float
     """Exposed communication per step, including waits."""
     median_ns: float
@@ -160,9 +160,9 @@ class FleetFindings(Struct, frozen=True):
     """Findings for the ranks of one job in one mode."""
 
     mode: str | None
-    """None if unknown."""
+    """Execution mode; None if unknown."""
     job: str | None
-    """None if unknown."""
+    """Job of the ranks; None if unknown."""
     ranks: int
     """Ranks, or traces that name none."""
     can_compare: bool
@@ -171,7 +171,7 @@ class FleetFindings(Struct, frozen=True):
     """Median of the ranks; None without steps."""
     slow: tuple[SlowRank, ...]
     straggler: StragglerRank | None
-    """None if there is none."""
+    """The rank for which the others wait; None if there is none."""
     graph_count: int
     divergent: tuple[DivergentGraph, ...]
     """Graphs that only some ranks have."""
@@ -184,9 +184,9 @@ class FleetFindings(Struct, frozen=True):
     """Their values cover the whole trace."""
     incomplete_ranks: int
     ranks_without_gpu_work: int
-    """GPU findings exclude these ranks."""
+    """Number of ranks with unknown GPU work, which GPU findings exclude."""
     gpu_work_reasons: tuple[str, ...]
-    """Most frequent first."""
+    """Reasons for the unknown GPU work, most frequent first."""
 
 
 def summarise_rank(

@@ -17,12 +17,12 @@ STEP_PARTS: Final = tuple(StepPart)
 
 
 class CompiledStep(Struct, frozen=True):
-    """Periods of a step; arrays (periods,), ascending and without gaps."""
+    """Periods of a step; arrays of shape (periods,), ascending and without gaps."""
 
     start: Ints
-    """In ns of the trace."""
+    """Start in ns of the trace."""
     end: Ints
-    """In ns of the trace."""
+    """End in ns of the trace."""
     code: Ints
     """Index into ``texts``."""
     texts: tuple[tuple[str, int], ...]

@@ -125,7 +125,7 @@ class _GraphParser(Struct):
     path: Path
     limits: Limits
     texts: dict[int, DotText]
-    """Texts by number."""
+    """Text of each graph in the file, by number."""
     graphs: list[CapturedGraph] = field(default_factory=list)
     nodes: int = 0
     """Number of nodes; shared bodies count for each parent."""

@@ -66,13 +66,13 @@ class _Node(msgspec.Struct):
     """Id in the executable graph. Traces show its lower half."""
     dependencies: list[Count]
     kernel_name: str | None = None
-    """Mangled. None for other nodes."""
+    """Mangled kernel name. None for other nodes."""
     event_ptr: int | None = None
     """Event of a record or wait. None for other nodes."""
     grid_dim: Dim3 | None = None
-    """Blocks. None before September 2026."""
+    """Blocks per dimension of a kernel. None before September 2026."""
     block_dim: Dim3 | None = None
-    """Threads. None before September 2026."""
+    """Threads per dimension of a kernel's block. None before September 2026."""
 
 
 class _Data(msgspec.Struct):

@@ -66,7 +66,7 @@ class NsightTrace(Struct):
     graph_launches: int = 0
     """Graph launches traced as single units."""
     events: int = 0
-    """Excludes annotations and operators."""
+    """Number of events, except annotations and operators."""
 
 
 class _TraceWriter(Struct):
@@ -81,7 +81,7 @@ class _Gpu(Struct, frozen=True):
     id: int
     name: str
     memory: int | None
-    """In bytes."""
+    """Total device memory in bytes."""
     multiprocessors: int | None
     capability: tuple[int | None, int | None]
     """Major and minor version."""
@@ -141,7 +141,7 @@ class _ReportReader(Struct):
     folder: Path
     limits: Limits
     database: sqlite3.Connection
-    """Opened read-only."""
+    """The report, opened read-only."""
     strings: dict[int, str] = field(default_factory=dict)
     writers: dict[int | None, _TraceWriter] = field(default_factory=dict)
     events: int = 0

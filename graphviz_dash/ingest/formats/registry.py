@@ -61,7 +61,7 @@ class ForeignContent(Struct, frozen=True):
     """Content of one foreign file for one process."""
 
     kind: SourceKind
-    """Never PICKLE."""
+    """Kind of file; never PICKLE."""
     trace_file: Path | None = None
     """The file itself, or its conversion. None without a trace."""
     trace: Trace | None = None
@@ -262,7 +262,7 @@ FORMATS: Final = (
     # Any other JSON: only the reader can detect events.
     ForeignFormat(SourceKind.KINETO, _is_json, _read_kineto, None),
 )
-"""In the order of detection."""
+"""Formats in the order of detection."""
 
 
 class OtherTool(Struct, frozen=True):

@@ -80,7 +80,7 @@ class Args(Struct, frozen=True, gc=False):
     """Inputs that are not tensors, as JSON."""
     python_id: int = field(default=ABSENT, name="Python id")
     python_parent_id: int | None = field(default=ABSENT, name="Python parent id")
-    """None for the outermost function."""
+    """Id of the calling Python function. None for the outermost."""
 
 
 NO_ARGS: Final = Args()
@@ -98,9 +98,9 @@ class Event(Struct, gc=False):
     tid: ThreadId = ABSENT
     """Thread id, or the stream of GPU work."""
     ts: int | float | Decimal = NO_TIME
-    """Start in microseconds."""
+    """Start in microseconds, as a number of any type."""
     dur: int | float | Decimal = NO_TIME
-    """In microseconds."""
+    """Duration in microseconds."""
     args: Args = NO_ARGS
 
 

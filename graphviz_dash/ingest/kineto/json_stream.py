@@ -43,7 +43,7 @@ _MAX_ENDS = 64  # maximum array ends to try; each "} ]" in the fields after the 
 Decode = Callable[[bytes], list[T]]
 STRICT_ERRORS = (msgspec.DecodeError, UnicodeDecodeError)
 LENIENT_ERRORS = (ValueError,)
-"""JSONDecodeError is a ValueError."""
+"""Exceptions of a lenient decoder from the standard library (JSONDecodeError is one)."""
 
 
 class ArrayReader(Generic[T]):

@@ -89,7 +89,7 @@ class _Owners(Struct, frozen=True):
     processes: tuple[Process, ...]
     by_lane: Mapping[_Lane, Process]
     by_id: Mapping[int, Process]
-    """Used for other lanes."""
+    """Process of each id; used for other lanes."""
 
     def find(self, row: _Row) -> Process | None:
         """Find the process of an event. None for others, such as data loaders and metadata."""

@@ -28,7 +28,7 @@ class Device(msgspec.Struct, frozen=True):
     compute_capability: tuple[int, int] | None
     """Major and minor version."""
     memory_bytes: int | None
-    """In bytes."""
+    """Total device memory in bytes."""
     multiprocessors: int | None
 
 
@@ -38,7 +38,7 @@ class Rank(msgspec.Struct, frozen=True):
     rank: int
     world_size: int
     nccl: str | None
-    """None if unknown."""
+    """Version of NCCL. None if unknown."""
 
 
 class TraceHead(msgspec.Struct, frozen=True):

@@ -38,7 +38,7 @@ class BlockResult(msgspec.Struct, array_like=True):
 
     rows: int
     base: int
-    """Lower bound."""
+    """Lower bound of the values."""
     width: int
     """Bytes per row. 0 if all values equal ``base``."""
     gaps: bool
@@ -66,7 +66,7 @@ class Result(msgspec.Struct):
     skipped: dict[str, int]
     """Events without a table, by category."""
     unusable: dict[str, int]
-    """By problem."""
+    """Omitted events, by problem."""
     unreadable: dict[str, int]
     """Invalid arguments, by name."""
 

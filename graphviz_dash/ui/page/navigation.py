@@ -34,7 +34,7 @@ class _Bar(Struct):
     """By page name; None before they are known."""
 
     tab_slot: DeltaGenerator | None = None
-    """None without tabs."""
+    """Place of the tabs of the page; None without tabs."""
 
     def draw(self) -> None:
         """Draw the links with the current page states."""

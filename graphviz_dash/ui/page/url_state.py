@@ -28,7 +28,7 @@ EXPERIMENT: Final = "experiment"
 _ADDRESSES: Final = "addresses"
 """Session key: parameters of each page when it was last seen."""
 _SENT_ADDRESS: Final = "told-address"
-"""Session key: parameters last sent."""
+"""Session key: parameters last sent to the browser."""
 _PAGE: Final = "page"
 """Session key: page of the last run, as Streamlit names it."""
 _MAX_SEGMENTS: Final = 6

@@ -211,7 +211,7 @@ class _Search(Struct, frozen=True):
 
     experiments: _NamedExperiments
     end_s: float
-    """End on the monotonic clock."""
+    """Time of its end, in seconds of the monotonic clock."""
 
 
 def refresh_searches() -> None:

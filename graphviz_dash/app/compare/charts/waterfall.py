@@ -69,13 +69,13 @@ def draw_waterfall(waterfall: Waterfall, theme: Theme) -> go.Figure:
 class _Bar(Struct, frozen=True):
     label: str
     start: int
-    """In ns."""
+    """Start in ns."""
     end: int
     """In ns; before ``start`` if time was saved."""
     colour: Shade
     hover: str
     cause: Cause | None = None
-    """None for a step."""
+    """Cause of the change; None for a step."""
 
     @property
     def span(self) -> tuple[int, int]:

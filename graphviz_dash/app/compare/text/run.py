@@ -125,7 +125,7 @@ def format_agreement(run: Run) -> list[str]:
 
 
 _MAX_CAPTURES: Final = 20
-"""A server has hundreds."""
+"""Maximum number of listed captures: a server has hundreds."""
 
 
 def print_facts(run: Run) -> None:

@@ -65,11 +65,11 @@ class Advice(Struct, frozen=True):
     operators: tuple[str, ...]
     """Operators of one group in order; of all groups if the kind is reported once."""
     groups: tuple[tuple[int, ...], ...]
-    """Indices of calls."""
+    """Indices of the calls of each group."""
     time_ns: float
     """Time of all groups per replay, with the gaps between their kernels."""
     saving_ns: float
-    """Predicted saving per replay."""
+    """Predicted saving per replay, in ns."""
     low_ns: float
     high_ns: float
     kernels: int

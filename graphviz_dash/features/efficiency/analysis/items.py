@@ -38,7 +38,7 @@ class WorkItem(Struct, frozen=True):
     """Kernel, Memcpy or Memset."""
     category: Category
     duration_ns: float | None
-    """Median; None if not timed."""
+    """Median duration in ns. None if not timed."""
     runs: float
     """Mean runs per replay: less than 1 in a body that does not always run."""
     origin: NodeOrigin | None
@@ -48,7 +48,7 @@ class WorkItem(Struct, frozen=True):
     params: Params | None
     """None for the work of an eager step."""
     blocks: int | None
-    """None if unknown."""
+    """Number of blocks. None if unknown."""
     threads: int | None
     """Threads per block; None if unknown."""
     copied_bytes: int | None = None

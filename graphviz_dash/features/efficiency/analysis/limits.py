@@ -69,7 +69,7 @@ class UnitLimit(Struct, frozen=True):
     cached_share: float | None = None
     """Estimated share of the bytes that are in L2 before; None if unknown."""
     runs: float = 1.0
-    """Mean runs per replay."""
+    """Mean number of runs per replay."""
 
     @property
     def share(self) -> float | None:

@@ -47,7 +47,7 @@ SCALAR_TYPES: Final = {
     11: "bool",
     15: "c10::BFloat16",
 }
-"""By number in torch (c10::ScalarType)."""
+"""Data types by their number in torch (c10::ScalarType)."""
 
 _LISTS: Final = ("TensorList", "OptionalTensorList")
 _MAX_DIMENSIONS: Final = 64
@@ -93,7 +93,7 @@ class TensorList(Struct, frozen=True):
 
 
 Argument: TypeAlias = Tensor | TensorList | int | float | bool | str | tuple[Any, ...] | None
-"""None if absent or unknown."""
+"""A tensor, a list of tensors, a value, or None if absent or unknown."""
 
 
 class OperatorCall(Struct, frozen=True):

@@ -30,7 +30,7 @@ class KernelChain(Struct, frozen=True):
     """Kernels that run one after the other, without programmatic edges."""
 
     nodes: tuple[int, ...]
-    """In order."""
+    """Indices of the nodes, in order."""
 
     @property
     def hideable_ns(self) -> float:

@@ -66,11 +66,11 @@ class EfficiencyGroup(Struct, frozen=True):
     kernels: int
     """Kernels, copies and memsets."""
     time_ns: float
-    """Per replay."""
+    """Time per replay, in ns."""
     above_ns: float
     """Time above the limit."""
     unknown_ns: float
-    """Time without a known limit."""
+    """Part of the time whose limit is unknown, in ns."""
     moved_bytes: float | None
     """Per replay; None if unknown for a call."""
     flops: float | None
@@ -102,7 +102,7 @@ class EfficiencyReport(Struct, frozen=True):
     """Operator calls in order."""
     choice: CeilingsChoice | Missing
     advice: tuple[Advice, ...]
-    """Largest saving first."""
+    """Recommendations, largest saving first."""
     programmatic: ProgrammaticEdges | None = None
     """None for an eager step, or if not measured."""
 

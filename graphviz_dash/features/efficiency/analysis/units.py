@@ -63,7 +63,7 @@ class WorkUnit(Struct, frozen=True):
     items: tuple[int, ...]
     """Positions of the items."""
     call: OperatorCall | None
-    """None if unknown."""
+    """The operator call. None if unknown."""
     work: Work | None
     """Work of all items together; None if unknown."""
     method: WorkMethod | None

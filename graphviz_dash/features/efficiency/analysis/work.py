@@ -24,7 +24,7 @@ class Work(Struct, frozen=True):
     bound: Bound = Bound.EXACT
     """Relation of the bytes to the minimum."""
     flops: int = 0
-    """Floating-point operations of matrix products."""
+    """Floating-point operations of matrix products. 0 for other work."""
     dtype: str | None = None
     """Type of a matrix product's inputs, as the profiler names it; None for other work."""
 

@@ -28,7 +28,7 @@ _RADII: Final = (12, 4, 1)
 """Neighbourhood radii, used if full ancestors and descendants do not help."""
 
 _MAX_DIFFERENCES: Final = 600
-"""Unaligned items in a section."""
+"""Maximum number of unaligned items in a section."""
 
 
 _MatchRule: TypeAlias = Callable[[int, int], bool]

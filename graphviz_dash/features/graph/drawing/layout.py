@@ -43,13 +43,13 @@ class LayoutBox(Struct):
 
     fold: FoldItem
     width: float
-    """In pixels at zoom 1."""
+    """Width in pixels at zoom 1."""
     height: float
-    """In pixels at zoom 1."""
+    """Height in pixels at zoom 1."""
     x: float = 0.0
     y: float = 0.0
     column: int = 0
-    """Within its parent's row."""
+    """Column number within its parent's row."""
     right: float = 0.0
     """Right edge of that column, where the gutter begins."""
     open: bool = False

@@ -47,15 +47,15 @@ class Edges(Struct, frozen=True):
 
     order: LeafOrder
     source: Ints
-    """Leaf of each source."""
+    """Leaf number of each source."""
     target: Ints
-    """Leaf of each target."""
+    """Leaf number of each target."""
     programmatic: npt.NDArray[np.bool_]
     """Whether each edge is programmatic."""
     critical: npt.NDArray[np.bool_]
     """All false if every edge is on the critical path."""
     texts: Mapping[int, frozenset[str]]
-    """Non-empty texts by edge number."""
+    """Text of the edge's link by edge number, without empty texts."""
 
     @classmethod
     def from_graph(

@@ -65,7 +65,7 @@ class NodeCard(Struct, frozen=True):
     sections: tuple[tuple[str, tuple[Field, ...]], ...]
     """Titled lists of fields."""
     bins: tuple[int, ...]
-    """Histogram of sample durations, ascending."""
+    """Histogram of sample durations, ascending; empty without samples."""
     wrong_elements: WrongElements | None = None
     """Elements of its first wrong tensor, eager and replayed. None without any."""
 

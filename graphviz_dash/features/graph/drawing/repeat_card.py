@@ -119,7 +119,7 @@ def _build_bars(facts: RepeatFacts, typical: set[int]) -> list[RepeatBar]:
 _MAX_LINES: Final = 8
 _MAX_NUMBERS: Final = 6
 _MAX_KERNELS: Final = 4
-"""Kernels named in a difference."""
+"""Maximum number of kernels named in a difference."""
 
 _MAX_SHAPES: Final = 3
 """Launch shapes listed besides the usual one."""

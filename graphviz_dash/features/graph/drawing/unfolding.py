@@ -47,7 +47,7 @@ class Unfolding(Struct, frozen=True):
     """Open groups of a view."""
 
     ids: frozenset[str]
-    """Includes the root."""
+    """Ids of the open groups, including the root."""
     blocks: dict[str, int]
     """Visible block of each repeat by id, or ALL; the first by default."""
     full: bool

@@ -22,7 +22,7 @@ class _Level(Struct, frozen=True):
 
     group_end: list[int]
     name: list[int]
-    """Path index of its group."""
+    """Path index of each leaf's group."""
     visits: dict[int, tuple[int, int]]
     """Visit number and count of groups that occur several times in a row, by first leaf."""
     successors: dict[int, list[list[int]]]

@@ -29,7 +29,7 @@ class LaunchShape(NamedTuple):
     grid: tuple[int, int, int] | None = None
     block: tuple[int, int, int] | None = None
     dynamic_shared: int | None = None
-    """Dynamic shared memory in bytes."""
+    """Dynamic shared memory of a kernel in bytes; None if not recorded."""
     bytes: int | None = None
     """Bytes of a copy or set."""
 

@@ -49,19 +49,19 @@ class GroupDraft(Struct):
 
     kind: FoldKind
     title: str
-    """Empty for a leaf."""
+    """Title of the group; empty for a leaf."""
     children: Sequence[GroupDraft]
     node: int = -1
-    """-1 for a group."""
+    """Node index of a leaf; -1 for a group."""
     size: int = 1
     shape: int = 0
-    """Equal for equal groups."""
+    """Shape number; equal for equal groups."""
     repeats: int = 0
     """Blocks of a REPEAT; 0 for other groups."""
     is_part: bool = False
     """Holds some of the blocks of the enclosing REPEAT."""
     note: str = ""
-    """Shown next to the title."""
+    """Note next to the title; may be empty."""
 
 
 class FoldRows(ABC):

@@ -25,7 +25,7 @@ _MAX_COVERAGE: Final = 0.95
 """Coverage of a row that ends the search for landmarks."""
 
 _MIN_BLOCK_ITEMS: Final = 3
-"""Shorter blocks match by chance."""
+"""Minimum number of items of a block; shorter ones match by chance."""
 
 
 def is_similar(first: Counter[int], second: Counter[int]) -> bool:

@@ -84,7 +84,7 @@ class FoldGroup:
     is_part: bool = False
     """Holds some of the blocks of the enclosing REPEAT."""
     note: str = ""
-    """Shown next to the title."""
+    """Note next to the title; may be empty."""
 
     @cached_property
     def blocks(self) -> tuple[FoldItem, ...]:

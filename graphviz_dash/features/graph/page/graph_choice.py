@@ -34,7 +34,7 @@ class GraphChoice(Struct, frozen=True):
     pair: tuple[GraphAddress, GraphAddress] | None
     """The earlier capture first; None without a comparison."""
     colour: str
-    """A value of ColourBy."""
+    """Meaning of colours: a value of charts.dag.view.ColourBy."""
 
     @property
     def identity(self) -> str:

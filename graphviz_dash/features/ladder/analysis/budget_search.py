@@ -73,7 +73,7 @@ class BoundedPath(Struct, frozen=True):
     places: Ints
     """Ascending indices of the sizes on the path."""
     total_ns: float
-    """Time of all requests."""
+    """Total time of all requests, in ns."""
     bound_ns: float
     """Lower bound for all paths within the limits."""
 

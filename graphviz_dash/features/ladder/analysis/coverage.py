@@ -39,7 +39,7 @@ class Coverage(Struct, frozen=True):
     requests: int
     requests_above: int
     new_sizes: tuple[int, ...]
-    """Ascending; their times are extrapolated."""
+    """Additional sizes, ascending. Their times are extrapolated."""
     current_use: LadderCost
     """Cost of the captured sizes."""
     use: LadderCost

@@ -17,9 +17,9 @@ class Replacement(Struct, frozen=True):
     """A kernel replaced by another one."""
 
     old: str | None
-    """None for an added kernel."""
+    """Kernel of the smaller size; None for an added kernel."""
     new: str | None
-    """None for a removed kernel."""
+    """Kernel of the larger size; None for a removed kernel."""
     count: int
 
 
@@ -29,7 +29,7 @@ class KernelChange(Struct, frozen=True):
     smaller: MemberReport
     larger: MemberReport
     replacements: tuple[Replacement, ...]
-    """Most frequent first."""
+    """Replacements, most frequent first."""
 
     @property
     def node_count(self) -> int:

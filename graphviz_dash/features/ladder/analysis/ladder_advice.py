@@ -50,7 +50,7 @@ class Ceiling(Struct, frozen=True):
     """Largest size of a ladder, and the requests above it."""
 
     size: int
-    """0 if there is none."""
+    """Largest size; 0 if there is none."""
     replay_ns: float | None
     """Time of a request of that size; None if there is none."""
     fallback_ns: float | None
@@ -73,7 +73,7 @@ class LadderPoint(Struct, frozen=True):
     """Set of sizes with the least time for its memory and startup time."""
 
     sizes: tuple[int, ...]
-    """Ascending."""
+    """Sizes to capture, ascending."""
     use: LadderCost
     untimed_count: int
     """Sizes whose times are interpolated."""

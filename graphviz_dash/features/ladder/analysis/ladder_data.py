@@ -39,7 +39,7 @@ class LadderData(Struct, frozen=True):
     """Graphs of a family and its requests."""
 
     captured: tuple[SizeCosts, ...]
-    """Ascending; at least one."""
+    """Captured sizes, ascending; at least one."""
     samples: tuple[ReplaySamples, ...]
     """At least one; a captured size may have none."""
     requests: Ints

@@ -74,7 +74,7 @@ class Ladder(Struct, frozen=True):
     sizes: tuple[int, ...]
     """Ascending; empty if no graph pays off."""
     total_ns: float
-    """Time of all requests."""
+    """Total time of all requests, in ns."""
     bound_ns: float
     """Lower bound for all ladders within the budget; ``total_ns`` for the optimum."""
 

@@ -21,7 +21,7 @@ from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind, compute
 BLOCK_STEPS: Final = 32
 """Consecutive steps whose median shows how the machine varies."""
 _MIN_BLOCKS: Final = 8
-"""Blocks needed for an interval."""
+"""Minimum number of blocks for an interval."""
 _MIN_COUNTS: Final = 3
 """Distinct request counts needed for a slope."""
 

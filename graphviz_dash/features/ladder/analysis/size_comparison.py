@@ -17,7 +17,7 @@ class SizeRow(Struct, frozen=True):
     other_axes: tuple[int, ...]
     """Other numbers of the key."""
     members: Mapping[str, MemberReport]
-    """By run name."""
+    """Family members by run name."""
 
     def compute_change(self, before: str, after: str) -> float | None:
         """Compute the relative change of the replay time; None if either was not timed."""

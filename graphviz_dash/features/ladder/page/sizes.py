@@ -46,7 +46,7 @@ class Slots(Struct, frozen=True):
     picture: DeltaGenerator
     """Chart over size, which then gets marks."""
     text: DeltaGenerator
-    """Text below the chart."""
+    """Text about kernels below the chart."""
 
 
 def show_size_panel(key: str, number: int, family_index: int, family: FamilyReport) -> Slots | None:

@@ -29,9 +29,9 @@ class MeasureDifference(Struct, frozen=True):
     medians: tuple[float, ...]
     """Median of each recording, in ns."""
     ratios: tuple[float, ...]
-    """Relative to the first recording."""
+    """Ratio of each median to that of the first recording."""
     largest_gap: float
-    """Between two medians, in ns."""
+    """Largest difference between two medians, in ns."""
     spread: float
     """Width of the widest spread in ns; for event timings at least their resolution."""
     is_within_spread: bool

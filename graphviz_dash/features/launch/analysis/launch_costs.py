@@ -56,7 +56,7 @@ class TopologyCosts(Struct, frozen=True):
     timings: Mapping[LaunchMeasure, Timing]
     """Timings by measure."""
     absent: Mapping[LaunchMeasure, str]
-    """Reasons of missing measures."""
+    """Reason for each missing measure."""
 
     def get_median(self, measure: LaunchMeasure) -> float | None:
         """Return a median in ns; None if not measured."""
@@ -93,7 +93,7 @@ class LaunchCosts(Struct, frozen=True):
     call: Summary | None
     """Empty call through cuda-python, in ns; None without samples."""
     clock: Summary | None
-    """In ns; None without samples."""
+    """Clock read, in ns; None without samples."""
 
 
 def analyze_launch_costs(recording: LaunchRecording) -> LaunchCosts:

@@ -36,7 +36,7 @@ class GrowthFit(Struct, frozen=True):
     base_interval: Spread
     slope_interval: Spread
     knee_interval: Spread
-    """In nodes."""
+    """Interval of ``knee``, in nodes."""
 
     def evaluate(self, nodes: int) -> float:
         """Compute the fitted time in ns."""

@@ -38,7 +38,7 @@ class LaunchVerdict(Struct, frozen=True):
     """Name of the recording."""
     predicted_ns: float
     predicted_interval: Spread
-    """95% interval in ns."""
+    """95% interval of the prediction, in ns."""
     ratio: float
     """Measured time divided by the prediction."""
     ratio_range: Spread

@@ -63,7 +63,7 @@ class ObserverRow(Struct, frozen=True):
     """Timed steps in all processes."""
     effects: dict[StepMeasure, MeasureEffect]
     absent: dict[StepMeasure, str]
-    """Reasons of missing measures."""
+    """Reason for each missing measure."""
     records: float | None
     """GPU work records per step; None for an observer without records."""
 
@@ -73,16 +73,16 @@ class ObserverEffect(Struct, frozen=True):
 
     run: str
     launches_graphs: bool
-    """The step launches captured graphs."""
+    """True if the step launches captured graphs."""
     rows: tuple[ObserverRow, ...]
-    """One per tested observer."""
+    """One row per tested observer."""
     noise: dict[StepMeasure, float]
     """Ratio of the larger to the smaller median of the two processes without tools.
 
     1 for a single process.
     """
     untested: dict[Observer, str]
-    """Reasons, if recorded."""
+    """Reason for each untested observer, if recorded."""
 
     def get_row(self, observer: Observer) -> ObserverRow | None:
         """Return a row; None if not tested."""

@@ -52,7 +52,7 @@ class GraphShape(Struct, frozen=True):
 
     nodes: int
     edges: int
-    """Without duplicates."""
+    """Number of edges, without duplicates."""
     kinds: Mapping[NodeKind, int]
     roots: int
     """Nodes without a predecessor."""
@@ -104,17 +104,17 @@ class ProgramGraph(Struct, frozen=True):
     name: str
     """The id if it has no name."""
     nodes: int
-    """Without those of bodies."""
+    """Number of nodes, without those of bodies."""
     shape: GraphShape | None
     """None if the capture pass failed."""
     timings: Mapping[LaunchMeasure, Timing]
-    """Single values if measured once."""
+    """Medians with quartiles; a single value if measured once."""
     absent: Mapping[LaunchMeasure, str]
-    """Reasons of missing measures."""
+    """Reason for each missing measure."""
     chain_times: Mapping[LaunchMeasure, ChainTime] | Missing
     """Times of a chain of the same size."""
     verdict: LaunchVerdict | Missing
-    """On the repeat launch time."""
+    """Verdict on its repeat launch time."""
 
     @property
     def chain(self) -> ChainTime | None:

@@ -39,7 +39,7 @@ class TraceCheck(Struct):
     counters: int = 0
     """Counter values."""
     problems: list[str] = field(default_factory=list)
-    """The first ones."""
+    """First problems; empty if there are none."""
     more_problems: int = 0
 
     def add_problem(self, text: str) -> None:

@@ -50,7 +50,7 @@ class Alignment(Struct, frozen=True):
     runs: tuple[AlignedRun, ...]
     """In the order of the experiment."""
     skipped: tuple[tuple[str, str], ...]
-    """Names with reasons."""
+    """Names of runs without a trace, with reasons."""
 
     @property
     def first_step(self) -> tuple[int, int]:

@@ -33,7 +33,7 @@ class Arg(Struct, frozen=True):
     values: npt.NDArray[np.uint64] | npt.NDArray[np.float64] | Ints
     """Shape (rows,): uint64 for COUNT, float64 for NUMBER, int64 indices of ``texts`` for TEXT."""
     present: Mask
-    """Shape (rows,)."""
+    """Shape (rows,); false if the slice lacks the argument."""
     texts: tuple[str, ...] = ()
     """Texts of TEXT values."""
 
@@ -48,11 +48,11 @@ class SliceTable(Struct, frozen=True):
     name: Ints
     """Indices in ``names``."""
     names: tuple[str, ...]
-    """Possibly repeated."""
+    """Names, possibly repeated."""
     category: Ints
     """Indices in ``categories``."""
     categories: tuple[str, ...]
-    """Possibly repeated."""
+    """Categories, possibly repeated."""
     args: tuple[Arg, ...]
     """Arguments of any slice."""
     flow_first: Ints

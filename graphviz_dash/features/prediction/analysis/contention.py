@@ -16,7 +16,7 @@ class Contention(Struct, frozen=True):
     share: float
     """Fraction of the GPU that it needs."""
     concurrent_nodes: tuple[int, ...]
-    """Longest overlap first."""
+    """Concurrent nodes, longest overlap first."""
 
 
 _MIN_SLOWDOWN_NS = 1.0

@@ -18,12 +18,12 @@ class LargerPlan(Struct, frozen=True):
 
     streams: int
     time_ns: float
-    """Measured or predicted."""
+    """Median replay, measured or predicted."""
     measured: bool
     speedup: float
-    """Over one stream."""
+    """Speedup over one stream."""
     memory_bytes: int
-    """Measured or expected."""
+    """Memory of its capture, measured or expected."""
 
 
 def compute_attempt_ns(attempt: Attempt) -> float | None:

@@ -90,11 +90,11 @@ class StreamPrediction(Struct, frozen=True):
     """Predicted time of a replay on several streams."""
 
     streams: int
-    """Maximum number."""
+    """Maximum number of streams."""
     step: Estimate
-    """In ns, with an interval."""
+    """Time in ns, with an interval."""
     speedup: float
-    """Over the captured graph."""
+    """Time of the captured graph divided by it."""
 
 
 class ParallelPrediction(Struct, frozen=True):

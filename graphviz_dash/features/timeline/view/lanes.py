@@ -39,13 +39,13 @@ class ViewFrame(Struct, frozen=True):
 
     window: tuple[int, int]
     loaded: tuple[int, int]
-    """With margins on both sides."""
+    """Sent window, with margins on both sides."""
     fit: tuple[int, int]
-    """Shows the longest step."""
+    """Window that shows the longest step."""
     limits: tuple[int, int]
     """Earliest and latest time of all runs."""
     pixels: int
-    """Width of the window."""
+    """Width of the window in pixels."""
     runs: int
 
     @property

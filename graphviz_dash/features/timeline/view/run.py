@@ -69,7 +69,7 @@ class RunTimeline(Struct, frozen=True):
     ranges: CpuRanges
     """Operators and annotations of CPU threads."""
     range_labels: Labels
-    """Categories are OPERATOR and ANNOTATION."""
+    """Labels of ranges; categories are OPERATOR and ANNOTATION."""
     replays: ReplayMatch | None = None
     """Matches of GPU rows to nodes; None if there are none, or not yet."""
     matched: npt.NDArray[np.int32] | None = None

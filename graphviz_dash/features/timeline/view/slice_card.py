@@ -148,7 +148,7 @@ class MatchedNode(Struct, frozen=True):
     node: int
     method: str
     confidence: float
-    """0 to 1."""
+    """Confidence of the match, 0 to 1."""
 
 
 def get_matched_node(timeline: RunTimeline, slice_id: SliceId) -> MatchedNode | None:

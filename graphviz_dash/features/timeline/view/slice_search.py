@@ -11,7 +11,7 @@ import numpy as np
 from graphviz_dash.features.timeline.view.run import ChosenRun
 
 MAX_HITS: Final = 500
-"""The count covers all hits."""
+"""Maximum number of hits; the count covers all."""
 
 
 class SliceHits(msgspec.Struct, frozen=True):

@@ -17,16 +17,16 @@ class CompileCause(Struct, frozen=True):
     """A place in the program that keeps a compiled step from being one replay."""
 
     rule: CompileRuleId
-    """The rule describes the fix."""
+    """Violated rule; the rule describes the fix."""
     reason: str
     """torch's message."""
     lines: tuple[UserLine, ...]
-    """Innermost first; empty if unknown."""
+    """Lines of the program, innermost first; empty if unknown."""
     frames: tuple[str, ...]
     """Affected compilations."""
     count: int
     gain_ns: float | Missing
-    """Predicted gain per clean step."""
+    """Predicted gain per clean step from a fix, in ns."""
     one_time_ns: int | None
     """One-time cost of the resulting compilations; None if unknown."""
     gain_range: GainRange | None = None

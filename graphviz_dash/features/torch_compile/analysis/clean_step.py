@@ -26,7 +26,7 @@ class GpuWork(Struct, frozen=True):
     """GPU work of one call."""
 
     part: StepPart
-    """REPLAY for a graph."""
+    """Purpose of the work; REPLAY for a graph."""
     duration_ns: float
     """For a graph, from its first to its last kernel."""
     kernels: int

@@ -43,15 +43,15 @@ class TreeBox(Struct, frozen=True):
     exclusive_ns: float | None
     """Exclusive time in a clean step; None if unknown."""
     total_ns: float | None
-    """Includes children; None if unknown."""
+    """Time including children, in ns; None if unknown."""
     facts: tuple[tuple[str, str], ...]
-    """As name and value."""
+    """Other facts, as name and value."""
     causes: tuple[int, ...]
     """Indices of the box's causes."""
     graph: str | None = None
     """Graph id in the bundle; None if there is none."""
     code: str | None = None
-    """FX graph."""
+    """FX graph; None if there is none."""
     children: tuple[TreeBox, ...] = field(default=())
     """Child boxes."""
 

@@ -58,11 +58,11 @@ class CompileReport(Struct, frozen=True):
     step_ns: float | Missing
     """Step time without a profiler."""
     causes: tuple[CompileCause, ...]
-    """Sorted by predicted gain."""
+    """Causes, sorted by predicted gain."""
     rules: tuple[CompileRuleOutcome, ...]
-    """Violated rules first."""
+    """Rule outcomes, violated rules first."""
     tree: ProgramTree
-    """From user functions to graphs."""
+    """Tree of the program, from user functions to graphs."""
 
     @property
     def replays(self) -> float | None:

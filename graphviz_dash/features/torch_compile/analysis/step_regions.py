@@ -47,7 +47,7 @@ class StepRegion(Struct, frozen=True):
 
     span: StepSpan
     cause: CompileCause | None
-    """None if unknown."""
+    """Cause of the span; None if unknown."""
 
 
 def divide_into_regions(

@@ -65,7 +65,7 @@ class FrameCalls(Struct, frozen=True):
     graph_calls: float
     """Calls of compiled graphs: forward and backward are one each."""
     replays: float
-    """Excludes graphs of resume functions."""
+    """Launched graphs, excluding those of resume functions."""
     launches: float
     """Kernels and copies launched individually, including input copies."""
 
@@ -79,7 +79,7 @@ class StepTime(Struct, frozen=True, dict=True):
     median_ns: float
     """Median of all traced steps, as Compare shows it."""
     parts: tuple[PartTime, ...]
-    """Longest first."""
+    """Parts, longest first."""
     graph_launches: float | None
     """Median of the traced steps, as Compare shows it. None if unknown."""
     calls: tuple[FrameCalls, ...]
@@ -156,7 +156,7 @@ class StepSpan(Struct, frozen=True):
     frame: str | None
     """Compilation of the enclosing call; None outside compiled functions."""
     is_busy: bool
-    """The GPU is busy."""
+    """True if the GPU is busy."""
 
 
 def compute_step_time(
