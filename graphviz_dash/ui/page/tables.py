@@ -34,17 +34,24 @@ def show_rows(
             heading: [_convert(column.read(row), column.unit.scale) for row in rows]
             for heading, column in visible.items()
         },
-        column_config={
-            heading: st.column_config.NumberColumn(format=column.unit.pattern)
-            for heading, column in visible.items()
-            if column.unit.pattern is not None
-        },
+        column_config={heading: _configure(column) for heading, column in visible.items()},
         hide_index=True,
         height="content" if len(rows) <= _MAX_FULL_ROWS else height,
         placeholder="–",
         alt=alt,
         **options,
     )
+
+
+def _configure(column: Column[Any]) -> Any:
+    shared: dict[str, Any] = {
+        "width": column.width,
+        "help": column.help,
+        "pinned": column.is_pinned or None,
+    }
+    if column.unit.pattern is not None:
+        return st.column_config.NumberColumn(format=column.unit.pattern, **shared)
+    return st.column_config.Column(**shared)
 
 
 def list_headings(columns: Sequence[Column[_Row]]) -> list[str]:
