@@ -67,6 +67,8 @@ class Column(Struct, Generic[Row], frozen=True):
     """The column stays visible while a page scrolls."""
     is_muted: bool = False
     """Dim on the terminal."""
+    limit: int | None = None
+    """Characters on the terminal. None: as many as the content has."""
 
     @property
     def terminal_heading(self) -> str | None:
