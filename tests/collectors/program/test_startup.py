@@ -110,3 +110,29 @@ print(recording, len(gc.callbacks), importlib._bootstrap._load_unlocked.__name__
 """
     done = run(tmp_path, CAPTURE + program, "--steps", "0")
     assert done.stdout.strip() == "(1, 'load') 0 _load_unlocked", done.stdout
+
+
+def test_the_ledger_of_a_forked_child_starts_with_the_fork(tmp_path: Path) -> None:
+    """Engines fork their workers, which load the model long before their first capture."""
+    Path(tmp_path / "slow_engine.py").write_text("import time; time.sleep(0.05)\n")
+    program = """
+import os, sys, time
+time.sleep(0.2)
+child = os.fork()
+if child == 0:
+    import slow_engine
+    torch.cuda._lazy_init()
+    time.sleep(0.1)
+    g = captured()
+    g.replay()
+    sys.exit()
+os.waitpid(child, 0)
+"""
+    ledger = ledger_of(tmp_path, program, "--steps", "0")
+    assert any(span.kind is SpanKind.IMPORT and span.name == "slow_engine" for span in ledger.spans)
+    context = ledger.samples[0]
+    capture = next(span for span in ledger.spans if span.kind is SpanKind.CAPTURE)
+    assert context.kind is SampleKind.CONTEXT
+    assert capture.start_ns - context.time_ns > 90_000_000
+    assert ledger.startup_end_ns is not None
+    assert ledger.startup_end_ns < 10_000_000_000
