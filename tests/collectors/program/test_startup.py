@@ -5,9 +5,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from collectors.program.bundle import end_startup
 from graphviz_dash.model.ledger import Ledger, SampleKind, SpanKind
 from tests.collectors.program.recorded import CAPTURE, run, seen
+from tests.ledgers import MS, make_ledger
 
 
 def ledger_of(folder: Path, program: str, *options: str) -> Ledger:
@@ -136,3 +139,12 @@ os.waitpid(child, 0)
     assert capture.start_ns - context.time_ns > 90_000_000
     assert ledger.startup_end_ns is not None
     assert ledger.startup_end_ns < 10_000_000_000
+
+
+def test_a_killed_process_ends_its_start_up_like_others() -> None:
+    """SGLang kills its scheduler, sometimes before it replayed as often as it captured."""
+    killed = make_ledger(startup_end_ns=None)
+    assert end_startup(killed).startup_end_ns == 3_602 * MS
+    assert end_startup(make_ledger()) == make_ledger()
+    early = tuple(replace(graph, first_replay_ns=3_390 * MS) for graph in killed.graphs)
+    assert end_startup(replace(killed, graphs=early)).startup_end_ns is None
