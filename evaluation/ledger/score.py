@@ -186,7 +186,16 @@ ADVICE: Final = (
 )
 """Wasteful configuration, frugal configuration, advice."""
 
-TIMED: Final = ("base", "unused", "used", "many", "shared", "heap", "frozen", "eager")
+TIMED_CONFIGURATIONS: Final = (
+    "base",
+    "unused",
+    "used",
+    "many",
+    "shared",
+    "heap",
+    "frozen",
+    "eager",
+)
 """Configurations whose time matters."""
 
 
@@ -391,8 +400,8 @@ def main(output: Path, limit_s: float, scene: Scene = SCENE) -> None:
     fits: dict[str, Settings] = {
         name: (arguments, {}) for name, (_, arguments) in scene.fits.items()
     }
-    repeated = [(name, quiet[name]) for name in TIMED] * (REPETITIONS - 1)
-    jobs = [*quiet.items(), *fits.items(), *repeated]
+    repetitions = [(name, quiet[name]) for name in TIMED_CONFIGURATIONS] * (REPETITIONS - 1)
+    jobs = [*quiet.items(), *fits.items(), *repetitions]
     runner.run([(name, settings, False) for name, settings in jobs])
     (output / "facts.json").write_text(json.dumps(runner.facts))
     print_advice(runner, predictions)

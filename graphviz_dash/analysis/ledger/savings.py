@@ -31,7 +31,7 @@ LAZY_OUTSIDE_BYTES: Final = 790 << 20
 Source: evaluation/reports/2026-11-26-ledger.md, 767 to 853 MiB in six programs on an H100."""
 
 LAZY_CONTEXT_BYTES: Final = 524 << 20
-LAZY_CONTEXT_NS: Final = 140_000_000
+LAZY_CONTEXT_NS: Final = 130_000_000
 """Size and time of a context with lazy loading.
 
 Source: evaluation/reports/2026-11-27-ledger.md, the same in all programs on an H100."""
@@ -123,25 +123,25 @@ def sum_without(
     in whose place another one would load the same kernels.
     """
     selection = set(names)
-    needed = frozenset().union(
+    other_kernels = frozenset().union(
         *(kernels.get(graph.graph, frozenset()) for graph in graphs if graph.graph not in selection)
     )
-    loaded = set(kernels.get(graphs[0].graph, frozenset())) if graphs else set()
-    news = {}
+    earlier_kernels = set(kernels.get(graphs[0].graph, frozenset())) if graphs else set()
+    new_kernels = {}
     for graph in graphs[1:]:
-        news[graph.graph] = kernels.get(graph.graph, frozenset()) - loaded
-        loaded |= news[graph.graph]
+        new_kernels[graph.graph] = kernels.get(graph.graph, frozenset()) - earlier_kernels
+        earlier_kernels |= new_kernels[graph.graph]
     usual_ns = _get_median(
-        [graph.total_ns for graph in graphs[1:] if graph.total_ns and not news[graph.graph]]
+        [graph.total_ns for graph in graphs[1:] if graph.total_ns and not new_kernels[graph.graph]]
     )
     size = time = 0
     for graph in graphs[1:]:
         if graph.graph in selection:
             size += (graph.added_bytes or 0) + max(graph.warm_up_bytes or 0, 0)
             time += (graph.total_ns or 0) + (graph.first_launch_ns or 0)
-            if usual_ns is not None and (new := news[graph.graph]):
+            if usual_ns is not None and (new := new_kernels[graph.graph]):
                 loading_ns = max((graph.total_ns or 0) - usual_ns, 0)
-                time -= loading_ns * len(new & needed) // len(new)
+                time -= loading_ns * len(new & other_kernels) // len(new)
     return size, time
 
 
