@@ -5,6 +5,7 @@ from pathlib import Path
 from evaluation.efficiency.score import (
     generate_counter_lines,
     generate_saving_lines,
+    list_programs,
     measure_products,
 )
 from graphviz_dash.features.efficiency.analysis.rules.products import GOOD_SHARE
@@ -17,6 +18,15 @@ def test_the_page_shows_the_recorded_data() -> None:
     lines = [*generate_counter_lines(), *generate_saving_lines()]
     missing = [line for line in lines if line and line not in page]
     assert missing == [], "run: python -m evaluation.efficiency.score, and put it into the report"
+
+
+def test_work_and_savings_agree_with_measurements() -> None:
+    (total,) = [line for line in generate_counter_lines() if line.startswith("| all ")]
+    assert len(list_programs()) >= 10
+    assert int(total.split(" | ")[-1].rstrip(" |")) >= 150
+    hits, _, cases, *_ = list(generate_saving_lines())[-1].split()
+    assert int(cases) >= 10
+    assert int(hits) >= 0.8 * int(cases)
 
 
 def test_products_near_the_measured_rate_get_no_advice() -> None:
