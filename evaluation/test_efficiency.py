@@ -15,8 +15,8 @@ from graphviz_dash.features.efficiency.analysis.rules.products import GOOD_SHARE
 PAGE = Path(__file__).parents[1] / "evaluation" / "reports" / "2026-11-27-hardware-limits.md"
 
 
-@pytest.fixture(scope="module")
-def lines() -> list[str]:
+@pytest.fixture(name="lines", scope="module")
+def generate_lines() -> list[str]:
     return [*generate_counter_lines(), *generate_saving_lines()]
 
 

@@ -27,7 +27,7 @@ from evaluation.efficiency.record_cases import WARMUP_STEPS, trace_step
 NAME: Final = "vllm_decode"
 _SEQUENCES: Final = 16
 _PROMPT: Final = 200
-_DECODED: Final = 8
+_DECODE_STEPS: Final = 8
 _VOCABULARY: Final = 32_000
 _ENVIRONMENT: Final = {
     "HF_HUB_OFFLINE": "1",
@@ -77,7 +77,7 @@ def start_engine() -> Any:
     for number in range(_SEQUENCES):
         prompt = [(7 * number + place) % _VOCABULARY for place in range(_PROMPT)]
         engine.add_request(str(number), {"prompt_token_ids": prompt}, options)
-    for _ in range(_DECODED):
+    for _ in range(_DECODE_STEPS):
         engine.step()
     torch.cuda.synchronize()
     return engine

@@ -24,7 +24,7 @@ NEAR_LIMIT: Final = 1.2
 _MODEL_ERROR: Final = 1.1
 """A kernel this much faster than device memory allows has its data in L2."""
 
-_TOO_MUCH: Final = "the kernel does less work than its sizes allow"
+_LOOSE_BOUND_REASON: Final = "the kernel does less work than its sizes allow"
 """Reason for an unknown limit."""
 
 _PIPES: Final = {
@@ -131,7 +131,7 @@ def _compute_limit(
     rate = None if pipe is None else rates.get_flop_rate(pipe)
     arithmetic_ns = work.flops / rate * 1e9 if rate else 0.0
     if work.bound is Bound.UPPER and max(memory_ns, arithmetic_ns) > _MODEL_ERROR * single_ns:
-        return replace(base, unit=replace(unit, missing=_TOO_MUCH))
+        return replace(base, unit=replace(unit, missing=_LOOSE_BOUND_REASON))
     limit_ns = max(memory_ns, arithmetic_ns, rates.launch_ns)
     if arithmetic_ns >= memory_ns and arithmetic_ns >= rates.launch_ns:
         term = LimitTerm.ARITHMETIC
