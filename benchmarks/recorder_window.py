@@ -62,7 +62,7 @@ class Block(NamedTuple):
     wall_ns: int
     cpu_ns: int
     """CPU time of the replaying thread."""
-    profiled: bool
+    has_profiler: bool
 
 
 @dataclass
@@ -110,7 +110,7 @@ class _Process:
 
 @dataclass(frozen=True)
 class Plan:
-    """How to run a comparison."""
+    """Settings of a comparison."""
 
     runs: int
     """Processes per kind."""
@@ -126,7 +126,7 @@ class Plan:
 
 
 def time_program(command: str, plan: Plan) -> list[TimedRun]:
-    """Run ``command`` several times in each way, in turns. Processes that exceed the limit of time
+    """Run ``command`` several times in each way, interleaved. Processes that exceed the limit of time
     are killed, with the blocks so far."""
     deadline = time.monotonic() + plan.seconds
     with ExitStack() as stack:
@@ -138,13 +138,13 @@ def time_program(command: str, plan: Plan) -> list[TimedRun]:
             _start_process(command, kind, plan, folder, number)
             for number, kind in enumerate(KINDS * plan.runs)
         ]
-        for each in processes:
-            stack.callback(each.end)
+        for process in processes:
+            stack.callback(process.end)
         _accept_all(listener, processes, deadline)
-        _take_turns([each for each in processes if each.connection], deadline)
-        for each in processes:
-            _finish_process(each, deadline)
-        return [each.run for each in processes]
+        _take_turns([process for process in processes if process.connection], deadline)
+        for process in processes:
+            _finish_process(process, deadline)
+        return [process.run for process in processes]
 
 
 def _start_process(command: str, kind: str, plan: Plan, folder: Path, number: int) -> _Process:
@@ -176,7 +176,7 @@ def _accept_all(listener: socket.socket, processes: Sequence[_Process], deadline
     """Accept a connection of each process that replays graphs."""
     listener.settimeout(0.2)
     while time.monotonic() < deadline:
-        if not any(each.connection is None and each.is_running() for each in processes):
+        if not any(process.connection is None and process.is_running() for process in processes):
             return
         with suppress(TimeoutError):
             connection, _ = listener.accept()
@@ -191,15 +191,15 @@ def _take_turns(processes: Sequence[_Process], deadline: float) -> None:
     running = list(processes)
     while running and time.monotonic() < deadline:
         shuffle(running)
-        for each in tuple(running):
-            assert each.connection is not None
+        for process in tuple(running):
+            assert process.connection is not None
             with suppress(OSError):
-                each.connection.sendall(b"g")
-            report = _receive(each.connection, partial(_is_open, each, deadline))
+                process.connection.sendall(b"g")
+            report = _receive(process.connection, partial(_is_open, process, deadline))
             if report is None:
-                running.remove(each)
+                running.remove(process)
             else:
-                each.run.blocks.append(Block(report[0], report[1], bool(report[2])))
+                process.run.blocks.append(Block(report[0], report[1], bool(report[2])))
 
 
 def _is_open(process: _Process, deadline: float) -> bool:
@@ -254,10 +254,12 @@ def find_phases(runs: Sequence[TimedRun]) -> dict[str, range]:
     """Find the blocks of each phase. The first block and the one after the window belong to none.
     Without a window, all blocks are before it."""
     length = max((len(run.blocks) for run in runs), default=0)
-    profiled = [number for run in runs for number, block in enumerate(run.blocks) if block.profiled]
-    if not profiled:
+    profiled_blocks = [
+        number for run in runs for number, block in enumerate(run.blocks) if block.has_profiler
+    ]
+    if not profiled_blocks:
         return {"before": range(1, length), "in": range(0), "after": range(0)}
-    first, last = min(profiled), max(profiled)
+    first, last = min(profiled_blocks), max(profiled_blocks)
     return {
         "before": range(1, first),
         "in": range(first, last + 1),
@@ -330,8 +332,8 @@ def print_comparison(
             f"replay, lower quartile {low / 1e3:.1f}"
         ]
         for kind in (NO_WINDOW, WINDOW):
-            wall = compare_runs(runs, kind, blocks, lambda each: each.wall_ns)
-            cpu = compare_runs(runs, kind, blocks, lambda each: each.cpu_ns)
+            wall = compare_runs(runs, kind, blocks, lambda block: block.wall_ns)
+            cpu = compare_runs(runs, kind, blocks, lambda block: block.cpu_ns)
             if wall is not None:
                 differences[kind, phase] = wall
                 row.append(f"{kind} {_format(wall)} ({wall.verdict})")
@@ -342,7 +344,7 @@ def print_comparison(
     print("  blocks", ", ".join(f"{kind} {lengths}" for kind, lengths in counts.items()))
     for run in runs:
         if run.kind == WINDOW:
-            print("  " + ", ".join(f"{each} {run.recording.get(each)}" for each in FIELDS))
+            print("  " + ", ".join(f"{name} {run.recording.get(name)}" for name in FIELDS))
     sys.stdout.flush()
     return differences
 

@@ -30,8 +30,8 @@ for _ in range(200):
 """
 
 
-def make_run(kind: str, times_ns: list[int], profiled: tuple[int, ...] = ()) -> TimedRun:
-    blocks = [Block(ns, ns // 2, number in profiled) for number, ns in enumerate(times_ns)]
+def make_run(kind: str, times_ns: list[int], profiled_blocks: tuple[int, ...] = ()) -> TimedRun:
+    blocks = [Block(ns, ns // 2, number in profiled_blocks) for number, ns in enumerate(times_ns)]
     return TimedRun(kind, blocks)
 
 
@@ -91,10 +91,10 @@ def test_processes_take_turns(
     # 190 replays after the free ones; a turn has 10.
     assert [len(run.blocks) for run in runs] == [19] * 6
     assert all(block.wall_ns > 0 for run in runs for block in run.blocks)
-    profiled = [[block.profiled for block in run.blocks] for run in runs]
-    assert [any(row) for row in profiled] == [False, False, True] * 2
+    rows = [[block.has_profiler for block in run.blocks] for run in runs]
+    assert [any(row) for row in rows] == [False, False, True] * 2
     # 80 steps and the first replay come before the window: replays 82 to 94.
-    assert [number for number, is_profiled in enumerate(profiled[2]) if is_profiled] == [7, 8]
+    assert [number for number, value in enumerate(rows[2]) if value] == [7, 8]
     assert runs[2].recording["window_ended_by"] == "steps"
     differences = print_comparison(command, runs, plan.block)
     assert set(differences) == {

@@ -23,7 +23,7 @@ class _Turns:
         self._address, self._run = address, run
         self._free, self._lead, self._length = free, lead, lead + block
         self._replays = self._begin_ns = self._begin_cpu_ns = self._thread = 0
-        self._profiled = False
+        self._profiler_seen = False
         self._socket: socket.socket | None = None
         self._process = os.getpid()
 
@@ -37,7 +37,7 @@ class _Turns:
 
         torch._C._CUDAGraph.replay = replay
 
-    def handle_replay(self, is_profiled: bool) -> None:
+    def handle_replay(self, has_profiler: bool) -> None:
         if self._process != os.getpid() or self._thread not in (0, threading.get_ident()):
             return
         self._replays += 1
@@ -50,7 +50,7 @@ class _Turns:
             self._wait_for_turn(self._run)
             return
         at = (self._replays - self._free) % self._length
-        self._profiled = self._profiled or is_profiled
+        self._profiler_seen = self._profiler_seen or has_profiler
         if at == self._lead:
             # The first replays of a turn fill the caches again.
             self._wait_for_gpu()
@@ -59,8 +59,8 @@ class _Turns:
             self._wait_for_gpu()
             cpu_ns = time.thread_time_ns() - self._begin_cpu_ns
             wall_ns = time.perf_counter_ns() - self._begin_ns
-            profiled, self._profiled = self._profiled, False
-            self._wait_for_turn(wall_ns, cpu_ns, profiled)
+            profiler_seen, self._profiler_seen = self._profiler_seen, False
+            self._wait_for_turn(wall_ns, cpu_ns, profiler_seen)
 
     def _wait_for_turn(self, *report: int) -> None:
         assert self._socket is not None
