@@ -140,6 +140,9 @@ class ReplayMonitor:
             notes = process.folder.read_graphs()
             graphs += len(notes)
             memory += process.folder.read_fates()
+            if note.failures:
+                key = ("checks", f"error in graphviz-dash: {note.first_failure}")
+                gaps[key] = gaps.get(key, 0) + note.failures
             for graph in notes:
                 for subject, reason in _list_gaps(graph):
                     gaps[subject, reason] = gaps.get((subject, reason), 0) + 1

@@ -226,3 +226,15 @@ def test_graphs_with_faults_are_kept_with_their_bodies(tmp_path: Path) -> None:
     graphs = monitor.read_faulty_graphs(monitor.collect(1))
     assert [(graph.id, len(graph.nodes)) for graph in graphs] == [("graph-1", 3), ("graph-1.0", 1)]
     assert [graph.id for graph in monitor.read_first_graph()] == ["graph-0", "graph-0.0"]
+
+
+def test_errors_of_the_check_are_reported(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    program.replay(program.capture(), 1)
+    note = program.folder.read_process()
+    assert note is not None
+    failed = replace(note, failures=3, first_failure="KeyError at lifetimes.py:12")
+    program.folder.write_process(failed)
+    (gap,) = watch(tmp_path)[0].collect(0).gaps
+    assert (gap.subject, gap.count) == ("checks", 3)
+    assert "KeyError at lifetimes.py:12" in gap.reason
