@@ -126,8 +126,8 @@ class Plan:
 
 
 def time_program(command: str, plan: Plan) -> list[TimedRun]:
-    """Run ``command`` several times in each way, interleaved. Processes that exceed the limit of time
-    are killed, with the blocks so far."""
+    """Run ``command`` several times in each way, interleaved. Processes that exceed the time limit
+    are killed; their blocks so far count."""
     deadline = time.monotonic() + plan.seconds
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
