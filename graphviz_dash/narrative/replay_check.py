@@ -286,9 +286,17 @@ def _format_ranks(fault: StopFault) -> str:
         for item in others
         if item.suspects
     ]
-    differing = ", ".join(f"rank {item.rank}" for item in find_differing_ranks(fault))
+    differing = ", ".join(map(_format_differing_rank, find_differing_ranks(fault)))
     verdict = [f"{differing} differs"] if differing else []
     return "; " + "; ".join([", ".join(parts), *nodes, *verdict])
+
+
+def _format_differing_rank(item: RankProgress) -> str:
+    if not item.missing_collectives:
+        return f"rank {item.rank}"
+    numbers = ", ".join(map(str, item.missing_collectives[:_MAX_KERNELS]))
+    word = "collective" if len(item.missing_collectives) == 1 else "collectives"
+    return f"rank {item.rank}, whose graph lacks {word} {numbers},"
 
 
 def format_passed(stop: ReplayStop | RankProgress) -> str:
