@@ -63,9 +63,9 @@ class Column(Struct, Generic[Row], frozen=True):
     """Explanation of the heading on pages."""
     width: Literal["medium", "large"] | None = None
     """Width on pages. None: as the content needs."""
-    is_pinned: bool = False
+    is_sticky: bool = False
     """The column stays visible while a page scrolls."""
-    is_muted: bool = False
+    is_dim: bool = False
     """Dim on the terminal."""
     limit: int | None = None
     """Characters on the terminal. None: as many as the content has."""

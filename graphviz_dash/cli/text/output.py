@@ -105,7 +105,7 @@ def _build_row_cell(column: Column[_Row], row: _Row) -> RenderableType:
     text = column.format(row)
     if column.limit is not None:
         text = shorten(text, column.limit)
-    return build_cell(text, "dim" if column.is_muted else "")
+    return build_cell(text, "dim" if column.is_dim else "")
 
 
 def print_table(table: Table, *, lead: int = 1, spare: Sequence[int] = ()) -> None:

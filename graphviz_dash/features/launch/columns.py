@@ -54,7 +54,7 @@ FIT_COLUMNS: Final[tuple[Column[FitRow], ...]] = (
         lambda row: format_interval(row.fit.base_interval),
         TEXT,
         "95%",
-        is_muted=True,
+        is_dim=True,
     ),
     Column("Per node", lambda row: row.fit.slope_ns, _SLOPE),
     Column(
@@ -62,10 +62,10 @@ FIT_COLUMNS: Final[tuple[Column[FitRow], ...]] = (
         lambda row: format_interval(row.fit.slope_interval),
         TEXT,
         "95%",
-        is_muted=True,
+        is_dim=True,
     ),
     Column("Knee", lambda row: row.fit.knee, _NODES, "from node"),
-    Column("Knee, 95%", lambda row: _format_knees(row.fit), TEXT, "95%", is_muted=True),
+    Column("Knee, 95%", lambda row: _format_knees(row.fit), TEXT, "95%", is_dim=True),
 )
 
 
@@ -81,8 +81,8 @@ def _format_knees(fit: GrowthFit) -> str:
 def list_own_columns(graphs: Sequence[ProgramGraph]) -> list[Column[ProgramGraph]]:
     """List the columns of captured graphs, with the measures that any of them has."""
     return [
-        Column("Run", lambda own: own.run, is_pinned=True),
-        Column("Graph", lambda own: own.name, is_pinned=True),
+        Column("Run", lambda own: own.run, is_sticky=True),
+        Column("Graph", lambda own: own.name, is_sticky=True),
         Column("Nodes", lambda own: own.nodes, COUNT),
         Column(
             "Linear",
@@ -158,8 +158,8 @@ def list_comparison_columns(comparison: LaunchComparison) -> list[Column[Measure
             columns.append(Column(f"{name} (ratio)", _get(at, "ratios"), RATIO, "ratio"))
     return [
         *columns,
-        Column("Difference", lambda row: row.largest_gap, _FINE_NS, is_muted=True),
-        Column("Spread", lambda row: row.spread, _FINE_NS, is_muted=True),
+        Column("Difference", lambda row: row.largest_gap, _FINE_NS, is_dim=True),
+        Column("Spread", lambda row: row.spread, _FINE_NS, is_dim=True),
         Column("Within", lambda row: row.is_within_spread, _AGREEMENT, "agreement"),
     ]
 
@@ -181,5 +181,5 @@ def list_published_columns(names: Sequence[str]) -> list[Column[PublishedTime]]:
         Column("Toolkit 11.8", lambda row: row.older_ns, MICROSECONDS),
         Column("Toolkit 12.6", lambda row: row.newer_ns, MICROSECONDS),
         *map(build, names),
-        Column("Source", lambda row: row.source, TEXT, "from", is_muted=True),
+        Column("Source", lambda row: row.source, TEXT, "from", is_dim=True),
     ]

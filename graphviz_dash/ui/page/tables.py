@@ -49,7 +49,7 @@ def _configure(column: Column[Any]) -> Any:
     shared: dict[str, Any] = {
         "width": column.width,
         "help": column.help,
-        "pinned": column.is_pinned or None,
+        "pinned": column.is_sticky or None,
     }
     if column.unit.pattern is not None:
         return st.column_config.NumberColumn(format=column.unit.pattern, **shared)
