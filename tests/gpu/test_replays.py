@@ -266,7 +266,9 @@ def test_a_kernel_on_the_default_stream() -> None:
     from collectors import check_replays
     from tests.gpu.programs_replays.steps import stray_kernel
 
-    (wrong,) = diagnose_replays(check_replays(stray_kernel())).wrong
+    check = check_replays(stray_kernel())
+    assert check.values[0].nodes == 2
+    (wrong,) = diagnose_replays(check).wrong
     assert wrong.cause is ReplayCause.ESCAPED_WORK
     assert wrong.operator.location is not None
     assert wrong.operator.location.line == marked_line("steps.py", "STRAY")
