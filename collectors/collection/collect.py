@@ -18,6 +18,7 @@ from collectors.collection.machine import read_machine_environment, start_fork_s
 from collectors.collection.pass_runs import PassRunner
 from collectors.collection.progress import (
     CeilingsFailed,
+    ImportRepeated,
     Interrupted,
     LeftoverRemoved,
     MachineRead,
@@ -78,6 +79,8 @@ def collect(
             ):
                 environment = read_machine_environment(staging.path, context, server)
                 report(MachineRead(environment))
+                if server.refusal is not None:
+                    report(ImportRepeated(escape_control_characters(server.refusal)))
                 runner = PassRunner(request, factory, peers, report, server)
                 run = _CollectionRun(request, factory, environment, staging.path, runner, report)
                 run.plan_modes()

@@ -44,6 +44,14 @@ class LeftoverRemoved:
 
 
 @dataclass(frozen=True)
+class ImportRepeated:
+    """Each pass imports the module of the workload itself."""
+
+    effect: str
+    """Effect of the import on the process, as a verb phrase."""
+
+
+@dataclass(frozen=True)
 class PassStarted:
     """A pass started."""
 
@@ -102,6 +110,7 @@ class Interrupted:
 Event: TypeAlias = (
     MachineRead
     | LeftoverRemoved
+    | ImportRepeated
     | PassStarted
     | PassDone
     | PassFailed
@@ -130,6 +139,11 @@ def format_event(event: Event) -> str:
         case LeftoverRemoved(leftover):
             size = format_bytes(leftover.bytes)
             line = f"Removed {leftover.path.name} ({size}), left by a killed collector"
+        case ImportRepeated(effect):
+            line = (
+                f"Each pass imports the workload's module, because its import {effect}: "
+                "collecting takes longer"
+            )
         case PassStarted(numbered):
             line = f"{_format_pass(numbered)} …"
         case PassDone(numbered, seconds):

@@ -66,12 +66,13 @@ def _run_server(descriptor: int, workload: list[str]) -> list[str] | None:
     """
     # Without torch, each fork reports the error. Optimizers import the compiler in their first
     # step, which takes equally long; the import starts no thread and uses no GPU.
+    refusal = None
     with suppress(ImportError):
         importlib.import_module("torch")
         importlib.import_module("torch._dynamo")
         if workload:
-            fork_with_modules(lambda: _import_workload(*workload))
-    return serve_forks(descriptor)
+            refusal = fork_with_modules(lambda: _import_workload(*workload))
+    return serve_forks(descriptor, refusal)
 
 
 def _import_workload(factory: str, seed: str) -> None:

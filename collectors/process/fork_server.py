@@ -1,7 +1,8 @@
 """Fork passes from a process that has already imported torch, which takes seconds.
 
 The server never uses a GPU, so its forks can. A request holds the arguments of a pass and a
-descriptor for its stderr. The replies are its process id and, later, its exit code.
+descriptor for its stderr. The replies are its process id and, later, its exit code. The first
+message of the server is the reason for which passes import the workload's module, or null.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ class ForkServer:
         self._environment = environment
         self._label = label
         self._workload = workload
+        self.refusal: str | None = None
+        """Effect of importing the workload's module that makes each pass import it; None if none or
+        before the first pass."""
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
 
@@ -97,6 +101,8 @@ class ForkServer:
                     env=dict(self._environment),
                     pass_fds=(theirs.fileno(),),
                 )
+            greeting = self._socket.recv(_MAX_MESSAGE_BYTES)
+            self.refusal = msgspec.json.decode(greeting, type=str | None) if greeting else None
         return self._socket
 
 
@@ -142,10 +148,14 @@ def _drain(reader: int, into: bytearray) -> bool:
         into += content
 
 
-def serve_forks(descriptor: int) -> list[str] | None:
-    """Serve requests: return the arguments in each fork, and None in the server at the end."""
+def serve_forks(descriptor: int, refusal: str | None = None) -> list[str] | None:
+    """Serve requests: return the arguments in each fork, and None in the server at the end.
+
+    ``refusal`` is the effect of importing the workload's module that makes each fork import it.
+    """
     os.environ[PARENT] = str(os.getpid())
     connection = socket.socket(fileno=descriptor)
+    connection.send(msgspec.json.encode(refusal))
     while True:
         content, (*descriptors,), _, _ = socket.recv_fds(connection, _MAX_MESSAGE_BYTES, 1)
         if not content:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from collectors.process.lifeline import PARENT, exit_with_parent
 
@@ -26,37 +26,49 @@ _UNUSABLE_STATUS: Final = 3
 """CUDA_ERROR_NOT_INITIALIZED, the result of cuInit in a fork of a process that used CUDA."""
 _JEMALLOC_THREAD: Final = "jemalloc_bg_thd"
 _READY: Final = b"."
+_MAX_REASON_BYTES: Final = 1_000
 
 
-def fork_with_modules(load: Callable[[], object]) -> bool:
-    """Continue in a fork that has run ``load``, and return True there.
+def fork_with_modules(load: Callable[[], object]) -> str | None:
+    """Continue in a fork that has run ``load``, and return None there.
 
-    Returns False in this process if the fork failed or cannot fork users of a GPU. Otherwise this
-    process waits for the fork and ends with it.
+    Returns the reason in this process if the fork failed or cannot fork users of a GPU. Otherwise
+    this process waits for the fork and ends with it.
     """
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(reader)
         with ExitStack() as failure:
-            failure.callback(os._exit, 1)
+            failure.push(lambda kind, *_: _refuse(writer, f"raises {kind and kind.__name__}"))
             os.environ[PARENT] = str(os.getppid())
             exit_with_parent()
-            if _load_safely(load):
-                failure.pop_all()
+            refusal = _load_safely(load)
+            failure.pop_all()
+        if refusal is not None:
+            _refuse(writer, refusal)
         os.write(writer, _READY)
         os.close(writer)
-        return True
+        return None
     os.close(writer)
-    is_ready = os.read(reader, 1) == _READY
+    answer = os.read(reader, _MAX_REASON_BYTES)
     os.close(reader)
     _, status = os.waitpid(pid, 0)
-    if is_ready:
-        os._exit(max(os.waitstatus_to_exitcode(status), 0))
-    return False
+    code = os.waitstatus_to_exitcode(status)
+    if answer == _READY:
+        os._exit(max(code, 0))
+    if code == -signal.SIGALRM:
+        return f"takes more than {IMPORT_S} s"
+    return answer.decode() or f"ends the process with code {code}"
 
 
-def _load_safely(load: Callable[[], object]) -> bool:
+def _refuse(writer: int, reason: str) -> NoReturn:
+    os.write(writer, reason.encode()[:_MAX_REASON_BYTES])
+    os._exit(1)
+
+
+def _load_safely(load: Callable[[], object]) -> str | None:
+    """Run ``load``; return why forks of this process cannot use a GPU, None if they can."""
     threads = _count_threads()
     # Without a handler, the signal ends a fork that imports for too long.
     signal.alarm(IMPORT_S)
@@ -69,7 +81,9 @@ def _load_safely(load: Callable[[], object]) -> bool:
         os.environ[_NVML_CHECK] = previous
     signal.alarm(0)
     # The fork ends the threads of BLAS, which start again when needed.
-    return _can_forks_use_gpu() and _count_threads() <= threads
+    if not _can_forks_use_gpu():
+        return "initialises CUDA"
+    return None if _count_threads() <= threads else "starts threads"
 
 
 def _count_threads() -> int:

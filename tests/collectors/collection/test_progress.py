@@ -7,6 +7,7 @@ import pytest
 from collectors.collection.cli import ProgressPrinter
 from collectors.collection.progress import (
     Event,
+    ImportRepeated,
     Interrupted,
     LeftoverRemoved,
     NumberedPass,
@@ -47,6 +48,11 @@ SECOND = RankContext(1, 2, 1, 2, "localhost", 29500, True, 0)
         (
             LeftoverRemoved(AbandonedFolder(Path("x/.old.staging"), 2048)),
             "Removed .old.staging (2.00 KiB), left by a killed collector",
+        ),
+        (
+            ImportRepeated("initialises CUDA"),
+            "Each pass imports the workload's module, because its import initialises CUDA: "
+            "collecting takes longer",
         ),
         (
             Interrupted(Path("x"), (Path("x/eager"),), ExecutionMode.GRAPH),

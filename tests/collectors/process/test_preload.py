@@ -31,14 +31,15 @@ def load():
     loaded.append(what)
     if what == "raise": raise ValueError
     if what == "exit": sys.exit(5)
+    if what == "abort": os.abort()
     if what == "thread": threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
     if what == "hang": time.sleep(60)
     if what == "blas":
         import numpy
         numpy.ones((400, 400)) @ numpy.ones((400, 400))
     if what == "jemalloc": import pyarrow
-preload.fork_with_modules(load)
-arguments = serve_forks(int(sys.argv[2]))
+refusal = preload.fork_with_modules(load)
+arguments = serve_forks(int(sys.argv[2]), refusal)
 if arguments is None:
     sys.exit(0)
 print(*loaded, os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK"), file=sys.stderr)
@@ -63,15 +64,29 @@ def run(server: ForkServer) -> str:
 def test_passes_find_the_modules_that_were_imported_once(tmp_path: Path, what: str) -> None:
     server = start(what, tmp_path / "log")
     assert [run(server) for _ in range(3)] == [f"{what} None"] * 3
+    assert server.refusal is None
     assert len((tmp_path / "log").read_text().split()) == 1
     server.close()
 
 
-@pytest.mark.parametrize("what", ["raise", "exit", "thread", "cuda", "hang"])
-def test_without_a_safe_import_passes_import_themselves(tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize(
+    ("what", "effect"),
+    [
+        ("raise", "raises ValueError"),
+        ("exit", "raises SystemExit"),
+        ("abort", "ends the process with code -6"),
+        ("thread", "starts threads"),
+        ("cuda", "initialises CUDA"),
+        ("hang", "takes more than 1 s"),
+    ],
+)
+def test_without_a_safe_import_passes_import_themselves(
+    tmp_path: Path, what: str, effect: str
+) -> None:
     """Errors, threads, CUDA and endless imports leave the server as it was."""
     server = start(what, tmp_path / "log")
     assert [run(server) for _ in range(2)] == ["None"] * 2
+    assert server.refusal == effect
     server.close()
 
 
