@@ -43,13 +43,13 @@ def format_title(catalogue: Catalogue) -> str:
 
 
 def format_table_head(parameters: Mapping[str, list[str]]) -> str:
-    """Format the headings of the table; some sort it, keeping the ``parameters`` of the page."""
-    kept = {key: old for key, old in parameters.items() if key != PAGE}
+    """Format the headings of the table; links that sort it keep the ``parameters`` of the page."""
+    others = {key: old for key, old in parameters.items() if key != PAGE}
     cells = []
     for heading, fact, order in _COLUMNS:
         content = escape_html(heading)
         if order is not None:
-            content = link_markup("overview", heading, kept | {"sort": [order]}, icon=False)
+            content = link_markup("overview", heading, others | {"sort": [order]}, icon=False)
         cells.append(format_element("span", content, **{"data-fact": fact}))
     return format_element("div", "".join(cells), "card-head")
 

@@ -105,8 +105,8 @@ class Catalogue(Struct, frozen=True):
 
 def format_folder(folder: Path) -> str:
     """Format a folder relative to the server's start folder."""
-    here = Path(os.environ.get(STARTED_IN_VARIABLE) or Path.cwd())
-    return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
+    start = Path(os.environ.get(STARTED_IN_VARIABLE) or Path.cwd())
+    return str(folder.relative_to(start)) if folder.is_relative_to(start) else str(folder)
 
 
 def format_pair_name(first: str, second: str) -> str:
@@ -185,9 +185,9 @@ def list_known_experiments(visitor: str) -> Catalogue | None:
 
 
 def _add_entries(
-    entries: dict[str, Entry], found: _NamedExperiments, *, is_upload: bool = False
+    entries: dict[str, Entry], result: _NamedExperiments, *, is_upload: bool = False
 ) -> None:
-    for name, path in found.experiments:
+    for name, path in result.experiments:
         unique = _build_unique_name(name, entries)
         entries[unique] = Entry(unique, path, is_upload=is_upload)
 
@@ -294,10 +294,10 @@ def list_launches() -> dict[str, Path]:
         for path in find_launches(root):
             name = path.relative_to(root).as_posix() if path != root else path.name
             recordings.setdefault(name, path)
-    resolved = {path.resolve() for path in recordings.values()}
-    shipped = find_reference_launches()
+    known = {path.resolve() for path in recordings.values()}
+    references = find_reference_launches()
     return recordings | {
-        name: path for name, path in shipped.items() if path.resolve() not in resolved
+        name: path for name, path in references.items() if path.resolve() not in known
     }
 
 
