@@ -278,7 +278,7 @@ def iter_reads(folder: Path) -> Iterator[Callable[[], object]]:
         (folder / f"foreign-{name}").mkdir()
         path = folder / f"foreign-{name}" / name
         path.write_bytes(build())
-        yield lambda: test_faults.contents(path, path.parent)  # noqa: B023 - called at once
+        yield lambda: test_faults.contents(path, path.parent)  # noqa: B023 - called immediately
 
 
 def check_places(places: set[str], reached: set[str], listed: Mapping[str, Sequence[str]]) -> None:
