@@ -20,24 +20,31 @@ _INTERVAL_S: Final = 0.05
 
 
 class StartupLedger:
-    """Records the ledger of this process into ``folder``. Errors go to ``guard``.
+    """Records the ledger of this process. Errors go to ``guard``.
 
     A thread takes samples from the initialization of CUDA to the end of the start-up.
     """
 
-    def __init__(
-        self, folder: ProcessFolder, guard: Guard, count_replays: Callable[[], int]
-    ) -> None:
-        self.recorder = LedgerRecorder(guard, count_replays)
-        self._folder = folder
+    def __init__(self, guard: Guard) -> None:
+        self.recorder = LedgerRecorder(guard)
+        self._folder: ProcessFolder | None = None
         self._guard = guard
         self._sampler = Flusher(self._tick, _INTERVAL_S)
         self._stop_watching: Callable[[], None] = lambda: None
         self._entered = False
+        self._started = False
         self._written = -1
 
+    def connect(self, folder: ProcessFolder, count_replays: Callable[[], int]) -> None:
+        """Write into ``folder`` from now on, and count replays with ``count_replays``."""
+        self._folder = folder
+        self.recorder.count_replays = count_replays
+
     def start(self) -> None:
-        """Start to record."""
+        """Start to record, unless started."""
+        if self._started:
+            return
+        self._started = True
         self.recorder.start()
         self._stop_watching = watch_initialization(
             self._prepare_initialization, self._handle_initialization
@@ -62,7 +69,7 @@ class StartupLedger:
     def write(self) -> None:
         """Write the ledger if it has changed."""
         changes = self.recorder.changes
-        if changes != self._written:
+        if self._folder is not None and changes != self._written:
             self._written = changes
             self._folder.put(LEDGER_FILE, self.recorder.build())
 

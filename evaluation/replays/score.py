@@ -362,9 +362,19 @@ def _read_ranks(kind: str, seed: int, folder: Path) -> dict[str, Any]:
             "skip": {0: [8]},
             "late": {0: [1]},
         }[kind]
-        result |= {"waits": waits, "differing": differing}
+        missing = sorted(
+            number
+            for stop in check.stops
+            for item in stop.ranks
+            for number in item.missing_collectives
+        )
+        result |= {"waits": waits, "differing": differing, "missing": missing}
         result["verdict"] = format_replay_verdict(diagnosis)
-        result["exact"] = waits == truth_waits and differing == [1]
+        result["exact"] = (waits, differing, missing) == (
+            truth_waits,
+            [1],
+            [target] if kind == "skip" else [],
+        )
     click.echo(f"{'RIGHT' if result['exact'] else 'WRONG'} {result}")
     if not result["exact"]:
         click.echo("   " + log[-900:].replace("\n", "\n   "))

@@ -266,7 +266,9 @@ def test_a_kernel_on_the_default_stream() -> None:
     from collectors import check_replays
     from tests.gpu.programs_replays.steps import stray_kernel
 
-    (wrong,) = diagnose_replays(check_replays(stray_kernel())).wrong
+    check = check_replays(stray_kernel())
+    assert check.values[0].nodes == 2
+    (wrong,) = diagnose_replays(check).wrong
     assert wrong.cause is ReplayCause.ESCAPED_WORK
     assert wrong.operator.location is not None
     assert wrong.operator.location.line == marked_line("steps.py", "STRAY")
@@ -317,7 +319,9 @@ def test_ranks_that_hang(kind: str, tmp_path: Path) -> None:
     assert "Hang: rank 0" in stderr
     waits = {stop.rank: stop.suspects[0].collective for stop in diagnosis.check.stops}
     assert waits[0] == {"spin": 7, "skip": 8, "late": 1}[kind]
-    assert [rank.rank for rank in find_differing_ranks(diagnosis.stops[0])] == [1]
+    (differing,) = find_differing_ranks(diagnosis.stops[0])
+    missing = (7,) if kind == "skip" else ()
+    assert (differing.rank, differing.missing_collectives) == (1, missing)
 
 
 def test_a_capture_out_of_memory(tmp_path: Path) -> None:
