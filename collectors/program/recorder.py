@@ -20,6 +20,7 @@ import torch
 from msgspec.structs import replace
 
 from collectors.compiled.account import CompileRecorder
+from collectors.cupti.modules import add_launch_control
 from collectors.driver.topology import DriverError
 from collectors.guard import Guard
 from collectors.passes.annotate import find_caller_lines
@@ -120,7 +121,9 @@ class ProgramRecorder:
         self._folder = folder
         self._guard = guard
         self._clock = StepClock(self._handle_step_end, self._handle_step_start)
-        self._ledger = StartupLedger(folder, guard, self._count_replays)
+        self._ledger = StartupLedger(
+            folder, guard, self._count_replays, self._handle_initialization
+        )
         self.loop = LoopRecorder(folder, guard, self._handle_scope_end)
         self._profilers = ProfilerWatch(self._handle_profiler_start, guard)
         thread_ends = partial(self.end_traces, end=WindowEnd.THREAD)
@@ -303,7 +306,9 @@ class ProgramRecorder:
             return
         begin = time.perf_counter_ns()
         try:
-            capture.graphs = read_open_capture(counter.id)
+            controls = self._attributing.launch_controls
+            graphs = read_open_capture(counter.id)
+            capture.graphs = tuple(add_launch_control(graph, controls) for graph in graphs)
         except DriverError as error:
             capture.problem = f"not read: {error}"
         else:
@@ -589,6 +594,9 @@ class ProgramRecorder:
         self._compiled_calls.stop()
         self.loop.stop_ticking()
         self._optimizers.stop()
+
+    def _handle_initialization(self) -> None:
+        self._attributing.watch_code()
 
     def _handle_profiler_start(self) -> None:
         self._profiler_seen = self._profiler_seen or self._drain_ns is None

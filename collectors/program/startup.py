@@ -23,11 +23,19 @@ class StartupLedger:
     """Records the ledger of this process into ``folder``. Errors go to ``guard``.
 
     A thread takes samples from the initialization of CUDA to the end of the start-up.
+
+    Args:
+        handle_context: Called once CUDA is initialized.
     """
 
     def __init__(
-        self, folder: ProcessFolder, guard: Guard, count_replays: Callable[[], int]
+        self,
+        folder: ProcessFolder,
+        guard: Guard,
+        count_replays: Callable[[], int],
+        handle_context: Callable[[], None],
     ) -> None:
+        self._handle_context = handle_context
         self.recorder = LedgerRecorder(guard, count_replays)
         self._folder = folder
         self._guard = guard
@@ -39,6 +47,9 @@ class StartupLedger:
     def start(self) -> None:
         """Start to record."""
         self.recorder.start()
+        if torch.cuda.is_initialized():
+            with self._guard:
+                self._handle_context()
         self._stop_watching = watch_initialization(
             self._prepare_initialization, self._handle_initialization
         )
@@ -77,6 +88,8 @@ class StartupLedger:
             self.recorder.record_used_before()
 
     def _handle_initialization(self, begin: int, end: int) -> None:
+        with self._guard:
+            self._handle_context()
         with self._guard:
             if create_only_context():
                 self.recorder.sample(SampleKind.CONTEXT)
