@@ -6,6 +6,7 @@ Source: CUPTI API, "CUPTI Callback API". CUPTI allows one subscriber, so no prof
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -64,6 +65,7 @@ def watch_modules() -> Iterator[Mapping[str, LaunchControl | None]]:
     library = _load_library()
     callback = _CALLBACK(on_resource)
     subscriber = ctypes.c_void_p()
+    process = os.getpid()
     if library is None or library.cuptiSubscribe(ctypes.byref(subscriber), callback, None):
         yield kernels
         return
@@ -73,7 +75,9 @@ def watch_modules() -> Iterator[Mapping[str, LaunchControl | None]]:
         )
         yield kernels
     finally:
-        library.cuptiUnsubscribe(subscriber)
+        # A forked child ends the block too, but has no CUPTI.
+        if os.getpid() == process:
+            library.cuptiUnsubscribe(subscriber)
 
 
 def add_launch_control(

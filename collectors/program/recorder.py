@@ -111,19 +111,24 @@ class ProgramRecorder:
     """Records this process into ``folder``, from :meth:`start` to :meth:`finish`.
 
     ``earlier`` counts replays of graphs with unknown captures. ``guard`` receives errors of hooks
-    in torch and of the writing thread. Methods raise errors to their callers.
+    in torch and of the writing thread. ``ledger`` may have started before. Methods raise errors to
+    their callers.
     """
 
     def __init__(
-        self, settings: Settings, folder: ProcessFolder, earlier: ReplayCounter, guard: Guard
+        self,
+        settings: Settings,
+        folder: ProcessFolder,
+        earlier: ReplayCounter,
+        guard: Guard,
+        ledger: StartupLedger,
     ) -> None:
         self._settings = settings
         self._folder = folder
         self._guard = guard
         self._clock = StepClock(self._handle_step_end, self._handle_step_start)
-        self._ledger = StartupLedger(
-            folder, guard, self._count_replays, self._handle_initialization
-        )
+        self._ledger = ledger
+        ledger.connect(folder, self._count_replays, self._handle_initialization)
         self.loop = LoopRecorder(folder, guard, self._handle_scope_end)
         self._profilers = ProfilerWatch(self._handle_profiler_start, guard)
         thread_ends = partial(self.end_traces, end=WindowEnd.THREAD)
@@ -177,6 +182,9 @@ class ProgramRecorder:
         """Start to count steps. ``forked``: in a child of a recorded process."""
         with self._guard:
             self._ledger.start()
+        if torch.cuda.is_initialized():
+            with self._guard:
+                self._handle_initialization()
         self._identity = read_identity(os.environ, forked)
         self._folder.put(IDENTITY_FILE, self._identity)
         if self._settings.window or self._settings.attribute:
@@ -215,7 +223,6 @@ class ProgramRecorder:
     def disable(self) -> None:
         """Stop recording in a forked child, without changes to the parent's files."""
         self._stopped = True
-        self._ledger.stop()
         self.loop.stop_ticking()
         self._compiled.stop()
         self._profilers.disable()

@@ -72,21 +72,23 @@ class MarkedProgram:
         self._folder = folder
         self._name = name
         self._pid = os.getpid()
-        self._guard = Guard()
+        self._guard = Guard(self._stop_checking)
         self._marker: Marker | None = None
         self._lifetimes = LifetimeWatch(folder.write_fate, strict=settings.strict)
         self._graphs = 0
+        self._written_failures = 0
 
     def install(self) -> None:
         """Replace the methods of torch's graphs, for the life of the process."""
         graph_class: Any = torch.cuda.CUDAGraph
         program = self
-        initialize, begin, end = (
+        initialize, begin, end, replay, reset = (
             graph_class.__init__,
             graph_class.capture_begin,
             graph_class.capture_end,
+            graph_class.replay,
+            graph_class.reset,
         )
-        replay, reset = graph_class.replay, graph_class.reset
 
         def initialize_kept(graph: Any, keep_graph: bool = False) -> None:
             initialize(graph, True)
@@ -107,6 +109,7 @@ class MarkedProgram:
             with program._guard:
                 program.mark(graph, record)
             state = getattr(graph, _STATE, None)
+            program.write_failures()
             if state is not None and not state.keeps_graph:
                 graph.instantiate()
 
@@ -209,6 +212,18 @@ class MarkedProgram:
         if self._marker is not None:
             self._marker.file.count_launch(number)
 
+    def write_failures(self) -> None:
+        """Write new errors of the check, because the program may be killed later."""
+        if self._guard.errors != self._written_failures:
+            self._written_failures = self._guard.errors
+            with self._guard:
+                self._write_process()
+
+    def _stop_checking(self) -> None:
+        self.stop_marking()
+        self._lifetimes.stop()
+        self.write_failures()
+
     def finish(self) -> None:
         """Write the end of the process."""
         if os.getpid() != self._pid:
@@ -230,6 +245,8 @@ class MarkedProgram:
                 marks=str(self._marker.file.path) if self._marker else None,
                 error=error,
                 is_complete=is_complete,
+                failures=self._guard.errors,
+                first_failure=self._guard.first_error,
             )
         )
 

@@ -78,6 +78,7 @@ class RankProgressDocument(TypedDict):
     busy: bool
     collectives: Count
     collectives_passed: Count
+    missing_collectives: list[Count]
 
 
 class ReplayStopDocument(TypedDict):
@@ -234,6 +235,7 @@ def _build_stop(fault: StopFault) -> ReplayStopDocument:
                 "busy": item.is_busy,
                 "collectives": item.collectives,
                 "collectives_passed": item.collectives_passed,
+                "missing_collectives": list(item.missing_collectives),
             }
             for item in stop.ranks
         ],
