@@ -106,10 +106,12 @@ def expand_graphs(run: Run, graph_ids: Sequence[str]) -> tuple[ExpandedGraph, ..
     """
     by_id = {graph.id: graph for graph in run.graphs}
     nested_ids = dict.fromkeys(
-        nested_id for one in graph_ids for nested_id in _list_nested_ids(by_id[one], by_id)
+        nested_id
+        for graph_id in graph_ids
+        for nested_id in _list_nested_ids(by_id[graph_id], by_id)
     )
     tables = build_tables(run, [by_id[nested_id] for nested_id in nested_ids])
-    return tuple(combine_tables(one, run.graphs, tables.__getitem__) for one in graph_ids)
+    return tuple(combine_tables(graph_id, run.graphs, tables.__getitem__) for graph_id in graph_ids)
 
 
 def combine_tables(
