@@ -3,7 +3,7 @@ from __future__ import annotations
 import signal
 from typing import Final
 
-from tests.attack import doors, files, lives, visits
+from tests.attack import doors, files, lives, protocol, visits
 from tests.attack.attacks import Attack, by_tests
 
 FREEZING: Final = ("hash-of-shared-tuples.pickle", "spaces.dot")
@@ -172,6 +172,31 @@ ATTACKS: Final = (
         "names that are options, properties, controls or 255 long",
         "not tried",
         visits.use_hostile_names,
+    ),
+    Attack(
+        "malformed, hidden and expensive HTTP requests",
+        "fell: a cookie of 60 kB stopped the server for a minute",
+        protocol.send_malformed_requests,
+    ),
+    Attack("compressed messages of 400 MB", "not tried", protocol.send_compressed_messages),
+    Attack(
+        "folders that are deep, many, linked in circles or in place of files",
+        "not tried",
+        protocol.plant_folder_trees,
+    ),
+    Attack(
+        "recorded programs under limits, odd variables and closed streams",
+        "not tried",
+        protocol.starve_recorded_programs,
+    ),
+    Attack(
+        "each read, change and driver call that fails",
+        "fell: an error page for an upload on a full disk",
+        by_tests(
+            "tests/test_file_places.py",
+            "tests/ui/state/test_uploads.py",
+            "tests/collectors/replays/test_kernels.py",
+        ),
     ),
     Attack(
         "the recorder in other people's programs",
