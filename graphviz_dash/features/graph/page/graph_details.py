@@ -107,7 +107,7 @@ def _list_limit_fields(key: str, run: str, graph: str, place: int) -> tuple[Fiel
     if limit is None or limit.limit_ns is None or limit.unit.work is None:
         return ()
     kernels = len(limit.unit.items)
-    shared = f"of all {kernels} kernels of the call" if kernels > 1 else ""
+    shared = f"{kernels} kernels of one call" if kernels > 1 else ""
     return (
         Field("Share of limit", format_percent(limit.share), shared),
         Field("Limit", format_ns(limit.limit_ns), format_term(limit)),
