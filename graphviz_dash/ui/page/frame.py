@@ -108,7 +108,7 @@ def draw_top_bar(page: str) -> None:
             suffix = "" if entry is None else f" of {escape_html(entry.name)}"
             brand += format_element("h1", f"{get_title(page)}{suffix}", "unseen")
         st.html(brand, width="content")
-        draw_links(page, entry and entry.key)
+        draw_links(page, entry.key if entry else None)
         if PAGES[page].shows_experiment:
             _draw_experiment_picker()
         else:
