@@ -90,15 +90,18 @@ def test_experiments_without_a_ledger_say_so(tmp_path: Path, invoke: Invoke) -> 
     assert json.loads(invoke("memory", "--json", str(tmp_path / "mlp")).out)["ledgers"] == []
 
 
-@pytest.mark.parametrize("text", ["", "layers=4", "layers=0:4", "512", "a=b", "device=4", "sizes="])
+@pytest.mark.parametrize(
+    "text", ["", "layers=4", "layers=0:4", "ranks=2:0", "512", "a=b", "device=4", "sizes="]
+)
 def test_unknown_changes_are_refused(text: str) -> None:
     with pytest.raises(InputError):
         parse_changes([text])
 
 
 def test_changes_are_read() -> None:
-    change = parse_changes(["layers=4:8", "512=1024", "sizes=8,1", "device=1.5GiB"])
+    change = parse_changes(["layers=4:8", "ranks=1:2", "512=1024", "sizes=8,1", "device=1.5GiB"])
     assert (change.layers, change.dimensions, change.sizes) == ((4, 8), ((512, 1024),), (8, 1))
+    assert change.ranks == (1, 2)
     assert change.device_bytes == 3 << 29
 
 
