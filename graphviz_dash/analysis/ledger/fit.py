@@ -116,11 +116,14 @@ def predict_fit(
         current = parts.get(LedgerPart.EXECUTABLES, 0)
         parts[LedgerPart.EXECUTABLES] = max(current + round(growth / CHUNK) * CHUNK, 0)
     rank_factor = _compute_rank_factor(change)
+    has_new_tensors = bool(change.layers or change.dimensions or change.ranks)
     difference = sum(abs(parts.get(part, 0) - before.get(part, 0)) for part in LedgerPart)
     error = round(
         _KERNELS * parts.get(LedgerPart.KERNELS, 0)
         + 0.02 * difference
         + (_POOLS * _SEGMENT if change.sizes or change.dimensions or change.ranks else CHUNK)
+        # Allocations of unknown owners may change, too.
+        + (parts.get(LedgerPart.ALLOCATIONS, 0) if has_new_tensors else 0)
         # Only a part of the activations is divided.
         + abs(1 - rank_factor) * parts.get(LedgerPart.POOLS, 0)
     )

@@ -158,7 +158,7 @@ def describe_fit(prediction: FitPrediction) -> str:
     used = f"{format_bytes(prediction.used)} ± {format_bytes(prediction.error)}"
     startup = format_ns(prediction.startup_ns)
     if prediction.lacks_communication:
-        startup += ", without the buffers of NCCL, which the recording does not have"
+        startup += ". Excludes buffers of NCCL, which the recording does not have"
     if prediction.total is None or prediction.excess is None:
         return f"Predicted: {used}, start-up {startup}."
     device = format_bytes(prediction.total)

@@ -155,5 +155,22 @@ def test_ranks_share_matrices_and_caches_of_layers() -> None:
     assert in_mib(found, LedgerPart.WEIGHTS) == 50
     assert in_mib(found, LedgerPart.TENSORS) == 12
     assert found.error > fit(FitChange()).error
-    assert "without the buffers of NCCL" in describe_fit(found)
+    assert "Excludes buffers of NCCL" in describe_fit(found)
     assert "NCCL" not in describe_fit(fit(FitChange(layers=(4, 8))))
+
+
+def test_unknown_owners_widen_the_interval() -> None:
+    run = replace(make_run(), ledger=make_ledger(states=()))
+    report = build_ledger_report(run)
+    assert report is not None
+    assert report.memory is not None
+    unknown = report.memory.end_of_startup.parts[LedgerPart.ALLOCATIONS]
+    known = fit(FitChange(layers=(8, 8)))
+    run = make_run()
+    recorded = build_ledger_report(run)
+    assert recorded is not None
+    found = predict_fit(
+        run, report.memory, recorded.startup, recorded.graphs, FitChange(layers=(8, 8))
+    )
+    assert found is not None
+    assert found.error >= known.error + unknown - MIB
