@@ -172,6 +172,43 @@ def describe_fit(prediction: FitPrediction) -> str:
     return f"Predicted: {used}, {verdict}; start-up {startup}."
 
 
+def describe_graph(graph: GraphLedger) -> tuple[str, ...]:
+    """Describe memory and start-up time of one graph, in sentences."""
+    texts = []
+    if graph.added_bytes is not None:
+        parts = [
+            f"{format_bytes(size)} of {name}"
+            for size, name in (
+                (graph.reserved_bytes, "pool"),
+                (graph.kernel_bytes, "kernels"),
+                (graph.executable_bytes, "executable"),
+            )
+            if size
+        ]
+        detail = f": {', '.join(parts)}" if parts else ""
+        texts.append(f"Its capture added {format_bytes(graph.added_bytes)}{detail}.")
+    if graph.exclusive_bytes is not None:
+        text = f"{format_bytes(graph.exclusive_bytes)} of the pool are exclusive"
+        if graph.shared_bytes and graph.shared_with:
+            others = pluralize(len(graph.shared_with), "other graph")
+            text += f", {format_bytes(graph.shared_bytes)} are shared with {others}"
+        texts.append(f"{text}.")
+    if graph.returned_bytes is not None:
+        texts.append(f"Dropping it returned {format_bytes(max(graph.returned_bytes, 0))}.")
+    times = [
+        f"{name} {format_ns(time)}"
+        for name, time in (
+            ("capture", graph.capture_ns),
+            ("instantiation", graph.driver_ns),
+            ("first launch", graph.first_launch_ns),
+        )
+        if time is not None
+    ]
+    if times:
+        texts.append(f"Start-up: {', '.join(times)}.")
+    return tuple(texts)
+
+
 GRAPH_COLUMNS: Final[tuple[Column[GraphLedger], ...]] = (
     Column("Graph", lambda graph: graph.graph),
     Column("Added", lambda graph: graph.added_bytes, MEBIBYTES),

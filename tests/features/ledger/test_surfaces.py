@@ -17,6 +17,7 @@ from graphviz_dash.features.ledger.chart import (
     draw_startup,
     select_moments,
 )
+from graphviz_dash.features.ledger.narrative import describe_graph
 from graphviz_dash.ingest.load import load_experiment, load_run
 from graphviz_dash.model.ledger import Ledger, SampleKind, SpanKind
 from tests.cli.fixtures import Invoke
@@ -193,3 +194,29 @@ def test_each_process_has_a_row_with_its_rank_and_memory(tmp_path: Path, invoke:
     processes = {item["run"]: item["process"] for item in document["ledgers"]}
     assert processes["worker-2"]["pid"] == 21
     assert processes["worker-2"]["memory"] == 1_090 * MIB
+
+
+def test_a_graph_shows_its_memory_and_its_start(tmp_path: Path) -> None:
+    first, second, _ = report_of(tmp_path).graphs
+    added, start = describe_graph(first)
+    assert added == (
+        "Its capture added 112 MiB: 100 MiB of pool, 10.0 MiB of kernels, 2.00 MiB of executable."
+    )
+    assert start == "Start-up: capture 100 ms, instantiation 50.0 ms, first launch 2.00 ms."
+    shared = replace(
+        second,
+        exclusive_bytes=MIB,
+        shared_bytes=3 * MIB,
+        shared_with=("graph-0",),
+        returned_bytes=0,
+    )
+    assert describe_graph(shared)[1:3] == (
+        "1.00 MiB of the pool are exclusive, 3.00 MiB are shared with 1 other graph.",
+        "Dropping it returned 0 B.",
+    )
+
+
+def test_the_page_of_a_graph_shows_the_same(roots: Path) -> None:
+    write_server(roots / "server")
+    text = markup(shown("graph", experiment="server", graph="graph-0"))
+    assert "Its capture added 112 MiB" in text
