@@ -51,6 +51,9 @@ PART_MEANINGS: Final[Mapping[LedgerPart, str]] = {
         "Allocations of unknown owners: before the recorder read them, or with a frozen garbage "
         "collector."
     ),
+    LedgerPart.FRAGMENTATION: (
+        "Free memory of the default pool in partly used segments, which stays if the cache is emptied."
+    ),
     LedgerPart.FREE: (
         "Memory of the default pool without a known owner: free blocks and later allocations."
     ),
