@@ -52,7 +52,7 @@ PART_MEANINGS: Final[Mapping[LedgerPart, str]] = {
         "collector."
     ),
     LedgerPart.FRAGMENTATION: (
-        "Free memory of the default pool in partly used segments, which stays if the cache is emptied."
+        "Free memory of the default pool in partly used segments. Emptying the cache keeps it."
     ),
     LedgerPart.FREE: (
         "Memory of the default pool without a known owner: free blocks and later allocations."
