@@ -39,20 +39,20 @@ def _extend_keys(family: GraphFamily, fields: Mapping[str, Mapping[str, int]]) -
         return family
     rows = [fields.get(member.graphs[0], {}) for member in members]
     columns = {tuple(column) for column in zip(*(key or () for key in keys), strict=True)}
-    added = {}
+    new_columns = {}
     for name in rows[0]:
         column = tuple(row.get(name, 0) for row in rows)
         if len(set(column)) > 1 and all(column) and column not in columns:
             columns.add(column)
-            added[name] = column
-    if not added:
+            new_columns[name] = column
+    if not new_columns:
         return family
     return msgspec.structs.replace(
         family,
-        axes=(*family.axes, *added),
+        axes=(*family.axes, *new_columns),
         members=tuple(
             msgspec.structs.replace(member, key=(*(member.key or ()), *values))
-            for member, values in zip(members, zip(*added.values(), strict=True), strict=True)
+            for member, values in zip(members, zip(*new_columns.values(), strict=True), strict=True)
         ),
     )
 

@@ -38,11 +38,11 @@ def find_while_loops(
 ) -> WhileLoops | None:
     """Find the While nodes of a launched graph. None without any."""
     parents = {child.id: child for child in run.graphs}
-    nested = [child for child in run.graphs if _find_root(child, parents) == graph.id]
-    count = sum(_is_while(node.params) for child in nested for node in child.nodes)
+    descendants = [child for child in run.graphs if _find_root(child, parents) == graph.id]
+    count = sum(_has_loop(node.params) for child in descendants for node in child.nodes)
     if not count:
         return None
-    outer = [child.id for child in nested if sum(_list_loops(child, parents)) == 1]
+    outer = [child.id for child in descendants if sum(_list_loops(child, parents)) == 1]
     times = () if run.loop is None else _get_replay_times(run, graph.id)
     return WhileLoops(
         nodes=count,
@@ -52,7 +52,7 @@ def find_while_loops(
     )
 
 
-def _is_while(params: object) -> bool:
+def _has_loop(params: object) -> bool:
     return isinstance(params, ConditionalParams) and params.type is ConditionalType.WHILE
 
 
@@ -67,7 +67,7 @@ def _list_loops(graph: CapturedGraph, graphs: Mapping[str, CapturedGraph]) -> It
     while graph.parent is not None and graph.parent[0] in graphs:
         parent, index = graph.parent
         graph = graphs[parent]
-        yield any(node.index == index and _is_while(node.params) for node in graph.nodes)
+        yield any(node.index == index and _has_loop(node.params) for node in graph.nodes)
 
 
 def _get_replay_times(run: Run, graph: str) -> tuple[int, ...]:

@@ -39,11 +39,11 @@ def describe_concurrency(concurrency: Concurrency) -> tuple[str, ...]:
     )
 
 
-def _describe_loops(measured: MeasuredGraph, loops: WhileLoops) -> str:
+def _describe_loops(graph: MeasuredGraph, loops: WhileLoops) -> str:
     text = (
         f"The trace shows only the last iteration of {pluralize(loops.nodes, 'While node')}; the "
-        f"other nodes of a replay take {format_ns(measured.span_ns)} (median of "
-        f"{pluralize(measured.replays, 'replay')} in the {measured.source})."
+        f"other nodes of a replay take {format_ns(graph.span_ns)} (median of "
+        f"{pluralize(graph.replays, 'replay')} in the {graph.source})."
     )
     if loops.replay_ns is None:
         return f"{text} The time of whole replays was not sampled."
@@ -51,7 +51,7 @@ def _describe_loops(measured: MeasuredGraph, loops: WhileLoops) -> str:
         f" A whole replay takes {format_ns(round(loops.replay_ns))} between CUDA events (median of "
         f"{pluralize(loops.samples, 'sample')})"
     )
-    limit = loops.limit_iterations(measured.span_ns)
+    limit = loops.limit_iterations(graph.span_ns)
     if limit is None:
         return f"{text}."
     return (
