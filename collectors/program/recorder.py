@@ -20,6 +20,7 @@ import torch
 from msgspec.structs import replace
 
 from collectors.compiled.account import CompileRecorder
+from collectors.cupti.modules import add_launch_control
 from collectors.driver.topology import DriverError
 from collectors.guard import Guard
 from collectors.passes.annotate import find_caller_lines
@@ -68,6 +69,8 @@ the window, not only those after the last capture."""
 
 _STATE_EVERY: Final = 40
 """Flushes of events and counts per write of the state, which is more expensive: every 2 s."""
+_STATE_GAP_S: Final = 0.25
+"""Minimum time between two writes of the state after captures."""
 _CALLERS: Final = 8
 
 
@@ -127,7 +130,7 @@ class ProgramRecorder:
         self._guard = guard
         self._clock = StepClock(self._handle_step_end, self._handle_step_start)
         self._ledger = ledger
-        ledger.connect(folder, self._count_replays)
+        ledger.connect(folder, self._count_replays, self._handle_initialization)
         self.loop = LoopRecorder(folder, guard, self._handle_scope_end)
         self._profilers = ProfilerWatch(self._handle_profiler_start, guard)
         thread_ends = partial(self.end_traces, end=WindowEnd.THREAD)
@@ -172,6 +175,8 @@ class ProgramRecorder:
         self._optimizers = OptimizerSteps(self._handle_optimizer_step, guard)
         self._stopped = False
         self._written: Recording | None = None
+        self._state_written = 0.0
+        self._is_state_due = False
         self._problems_written = (0, False)
         self._lock = threading.Lock()
         self._numbering = threading.Lock()
@@ -181,6 +186,9 @@ class ProgramRecorder:
         """Start to count steps. ``forked``: in a child of a recorded process."""
         with self._guard:
             self._ledger.start()
+        if torch.cuda.is_initialized():
+            with self._guard:
+                self._handle_initialization()
         self._identity = read_identity(os.environ, forked)
         self._folder.put(IDENTITY_FILE, self._identity)
         if self._settings.window or self._settings.attribute:
@@ -269,6 +277,7 @@ class ProgramRecorder:
 
     def begin_capture(self, graph: object, pool: Any) -> ReplayCounter:
         """Register a capture with its source lines and step."""
+        begin = time.perf_counter_ns()
         self.loop.rest.stop()
         caller = sys._getframe(1)
         lines = find_caller_lines(caller, _CALLERS)
@@ -297,7 +306,7 @@ class ProgramRecorder:
         if capture.profiled:
             self.loop.record_profiler()
         with self._guard:
-            self._ledger.begin_capture(counter.id)
+            self._ledger.begin_capture(counter.id, begin)
         self._open.append(capture)
         capture.began = time.perf_counter_ns()
         return counter
@@ -309,7 +318,9 @@ class ProgramRecorder:
             return
         begin = time.perf_counter_ns()
         try:
-            capture.graphs = read_open_capture(counter.id)
+            controls = self._attributing.launch_controls
+            graphs = read_open_capture(counter.id)
+            capture.graphs = tuple(add_launch_control(graph, controls) for graph in graphs)
         except DriverError as error:
             capture.problem = f"not read: {error}"
         else:
@@ -331,6 +342,7 @@ class ProgramRecorder:
             pools = self.loop.record_capture(counter.number, graph, capture.began, duration_ns)
             self._ledger.recorder.add_span(SpanKind.DRIVER, counter.id, now - duration_ns, now)
             self._ledger.recorder.end_capture(counter.id, *pools, now)
+        begin = time.perf_counter_ns()
         self._write_now_and_then()
         for read in capture.graphs:
             # The cudagraph trees capture an empty graph once, to create their memory pool.
@@ -342,7 +354,9 @@ class ProgramRecorder:
         if capture.optimizer is not None:
             identity, name = capture.optimizer
             self._clock.rename(identity, _describe_holder(counter.id, name))
-        self._write_state()
+        self._write_state_soon()
+        now = time.perf_counter_ns()
+        self._ledger.recorder.add_span(SpanKind.RECORDER, "writing the graph", begin, now)
 
     def record_failure(self, counter: ReplayCounter, error: BaseException) -> None:
         """Record a failed capture. The program handles the error."""
@@ -596,6 +610,9 @@ class ProgramRecorder:
         self.loop.stop_ticking()
         self._optimizers.stop()
 
+    def _handle_initialization(self) -> None:
+        self._attributing.watch_code()
+
     def _handle_profiler_start(self) -> None:
         self._profiler_seen = self._profiler_seen or self._drain_ns is None
         self.loop.record_profiler()
@@ -630,6 +647,8 @@ class ProgramRecorder:
             if not self._open:
                 if self._flushes % _STATE_EVERY == 0:
                     self._write_state()
+                elif self._is_state_due:
+                    self._write_state_soon()
                 if self.loop.log.is_full:
                     self.loop.rest.end()
                     self._stop_noting()
@@ -650,7 +669,17 @@ class ProgramRecorder:
         self._ended = True
         self._write_state()
 
+    def _write_state_soon(self) -> None:
+        """Write the state now, or with a later flush if it was written recently: an engine captures
+        hundreds of graphs, and the state grows with each."""
+        if self._flusher.started and time.monotonic() - self._state_written < _STATE_GAP_S:
+            self._is_state_due = True
+        else:
+            self._write_state()
+
     def _write_state(self) -> None:
+        self._is_state_due = False
+        self._state_written = time.monotonic()
         with self._lock:
             state = self.build_state()
             if state != self._written:

@@ -335,7 +335,8 @@ def format_hang(hang: ReplayStop) -> str:
     """Describe a hanging replay in one line."""
     rank = "" if hang.rank is None else f"rank {hang.rank}, "
     seconds = round((hang.waited_ns or 0) / 1e9)
-    start = f"Hang: {rank}{hang.graph}, replay {hang.replay}, no progress for {seconds} s"
+    key = "" if hang.key is None else f" ({hang.key})"
+    start = f"Hang: {rank}{hang.graph}{key}, replay {hang.replay}, no progress for {seconds} s"
     if not hang.is_running:
         return f"{start}: the replay waits for earlier work of its stream"
     nodes = "; ".join(map(_format_node, hang.suspects))

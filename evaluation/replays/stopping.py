@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from cuda.bindings import driver, runtime
 
+import collectors
 from collectors.driver.calls import call
 from collectors.replays.kernels import compile_source
 from tests.gpu.planted_faults import ROWS, WIDTH, Block
@@ -114,7 +115,7 @@ def main() -> None:
         torch.cuda.synchronize()
     planter.is_armed = True
     graph = torch.cuda.CUDAGraph()
-    with torch.no_grad(), torch.cuda.graph(graph):
+    with torch.no_grad(), collectors.label("step", rows=ROWS), torch.cuda.graph(graph):
         result = net(x)
     print("TRUTH " + json.dumps({"kind": kind, "block": at, "blocks": blocks}), flush=True)
     if kind == "spin":

@@ -147,6 +147,7 @@ def list_fault_facts(fault: ReplayFault) -> list[tuple[str, str]]:
 def _list_stop_facts(stop: ReplayStop) -> list[tuple[str, str | None]]:
     return [
         ("Graph", stop.graph),
+        ("Label", stop.key),
         ("Captured at", stop.capture_location.text if stop.capture_location else None),
         ("Replay", format_count(stop.replay)),
         ("Rank", None if stop.rank is None else str(stop.rank)),
@@ -256,7 +257,8 @@ def format_stop(fault: StopFault) -> str:
     """Describe a crash or hang in one sentence."""
     stop = fault.stop
     rank = "" if stop.rank is None else f" of rank {stop.rank}"
-    replay = f"Replay {format_count(stop.replay)} of {stop.graph}{rank}"
+    key = f" ({stop.key})" if stop.key else ""
+    replay = f"Replay {format_count(stop.replay)} of {stop.graph}{key}{rank}"
     if not stop.is_running:
         return f"{replay} waits for earlier work of its stream."
     nodes = " and ".join(map(format_node, stop.suspects)) or "an unknown node"

@@ -161,6 +161,7 @@ def test_the_node_of_a_crash_or_hang(
     diagnosis, stderr = collect_marks(tmp_path, *program)
     (fault,) = diagnosis.stops
     assert fault.cause is cause
+    assert fault.stop.key == "step rows=64"
     (suspect,) = fault.stop.suspects
     assert kernel in (suspect.name or "")
     assert (suspect.kind == "Host") == (kind == "host")
@@ -185,6 +186,23 @@ def test_errors_of_the_check_are_reported(tmp_path: Path) -> None:
     (gap,) = diagnosis.gaps
     assert (gap.subject, gap.count) == ("checks", 20)
     assert "KeyError at failing_check.py" in gap.reason
+
+
+def test_a_workspace_that_is_freed(tmp_path: Path) -> None:
+    diagnosis, _ = collect_marks(tmp_path, str(HERE / "workspaces.py"))
+    (fault,) = diagnosis.memory
+    assert (fault.memory.owner, fault.memory.reported_before_replay) == ("workspace", 21)
+    assert fault.memory.free_location is not None
+    assert fault.memory.free_location.line == marked_line("workspaces.py", "FREES")
+
+
+def test_forked_workers_have_their_own_graphs(tmp_path: Path) -> None:
+    diagnosis, _ = collect_marks(tmp_path, str(HERE / "forked.py"))
+    assert (diagnosis.check.graphs, diagnosis.gaps) == (2, ())
+    (fault,) = diagnosis.memory
+    assert fault.memory.reported_before_replay == 3
+    assert fault.memory.free_location is not None
+    assert fault.memory.free_location.line == marked_line("forked.py", "FREES")
 
 
 @pytest.mark.parametrize(("program", "graphs"), [("eviction.py", 8), ("trainers.py", 1)])

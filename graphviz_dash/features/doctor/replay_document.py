@@ -90,6 +90,7 @@ class ReplayStopDocument(TypedDict):
     title: Sentence
     advice: Sentence
     graph: str
+    key: str | None
     capture_place: str | None
     rank: Count | None
     replay: Count
@@ -216,6 +217,7 @@ def _build_stop(fault: StopFault) -> ReplayStopDocument:
         "title": CAUSE_TITLES[fault.cause],
         "advice": CAUSE_ADVICE[fault.cause],
         "graph": stop.graph,
+        "key": stop.key,
         "capture_place": _get_text(stop.capture_location),
         "rank": stop.rank,
         "replay": stop.replay,

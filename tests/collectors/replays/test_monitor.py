@@ -16,8 +16,10 @@ from collectors.replays.monitor import (
     format_hang,
 )
 from collectors.replays.notes import GraphNote, NodeNote, NoteFolder, ProcessNote
+from graphviz_dash.analysis.replay_check import diagnose_replays
 from graphviz_dash.model.doctor import CodeLocation
 from graphviz_dash.model.replay_check import MemoryFate, ReplayStop
+from graphviz_dash.narrative.replay_check import format_replay_verdict
 from tests.builders import captured_graph, chain
 
 PLACE = CodeLocation("train.py", 12, "step", 11, ("a = 1", "b = a @ a"))
@@ -264,3 +266,18 @@ def make_note(*names: str) -> GraphNote:
 def test_collectives_that_a_graph_lacks(second: tuple[str, ...], missing: tuple[int, ...]) -> None:
     first = make_note("gemm", "nccl", "gemm", "nccl")
     assert find_missing_collectives(first, make_note(*second)) == missing
+
+
+def test_a_label_names_the_graph_of_a_hang(tmp_path: Path) -> None:
+    program = Program(tmp_path, rank=1)
+    number = program.capture()
+    (note,) = program.folder.read_graphs()
+    program.folder.write_graph(replace(note, key="decode batch=16"))
+    program.replay(number, 1, nodes=1)
+    monitor, hangs, clock = watch(tmp_path)
+    for clock.now in (0.0, 6.0):
+        monitor.poll()
+    (hang,) = hangs
+    assert "rank 1, graph-0 (decode batch=16), replay 1" in format_hang(hang)
+    sentence = format_replay_verdict(diagnose_replays(monitor.collect(0)))
+    assert sentence.startswith("Replay 1 of graph-0 (decode batch=16) of rank 1 hangs")
