@@ -109,13 +109,15 @@ def _is_recent(path: Path) -> bool:
 
 def identify_files() -> str:
     """Return an id of the tracked files, with the changes that are not committed."""
-    changed = _run_git("stash", "create")
-    return _run_git("rev-parse", f"{changed or 'HEAD'}^{{tree}}")
+    snapshot = _run_git("stash", "create")
+    return _run_git("rev-parse", f"{snapshot or 'HEAD'}^{{tree}}")
 
 
 def _run_git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+    result = subprocess.run(
+        ["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    return result.stdout.strip()
 
 
 class PassedParts:
@@ -141,22 +143,22 @@ class PassedParts:
 
 def run_tests(python: Path, folder: Path, jobs: int) -> bool:
     """Run each part that has not passed on these files; return True if all have passed."""
-    passed = PassedParts(folder / "passed.txt", identify_files())
-    failed = []
+    record = PassedParts(folder / "passed.txt", identify_files())
+    failures = []
     for part in list_parts():
-        if part in passed:
+        if part in record:
             print(f"passed before: {' '.join(part)}", flush=True)
             continue
         command = [str(python), "-m", "pytest", "-q", "-n", str(jobs), "--dist", "loadfile"]
         command += ["-m", "not ui and not gpu", "--basetemp", str(folder / "tests")]
         command += ["-o", f"cache_dir={folder / 'cache'}", *part]
         if subprocess.run(command, cwd=ROOT, check=False).returncode in (0, _NO_TESTS):
-            passed.add(part)
+            record.add(part)
         else:
-            failed.append(part)
-    for part in failed:
+            failures.append(part)
+    for part in failures:
         print(f"failed: {' '.join(part)}", flush=True)
-    return not failed
+    return not failures
 
 
 def run(end: str, *, jobs: int, import_only: bool) -> bool:
@@ -187,8 +189,8 @@ def main() -> int:
         end: run(end, jobs=options.jobs, import_only=options.import_only)
         for end in options.ends or ENDS
     }
-    for end, succeeded in results.items():
-        print(f"{end}: {'succeeded' if succeeded else 'failed'}")
+    for end, is_success in results.items():
+        print(f"{end}: {'succeeded' if is_success else 'failed'}")
     return 0 if all(results.values()) else 1
 
 
