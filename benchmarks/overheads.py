@@ -9,8 +9,9 @@ machine affects both equally:
 - ``--version``: CPU time of the command
 - server start: CPU time of ``serve`` until it answers
 - first page: CPU time of server and helper from the start to the first four cards of the samples
-- recorder at rest: time of a replay of the tests' fake torch after the last recorded step, fastest
-  of 100 blocks, divided by the same without recorder
+- recorder at rest: time of a replay of this clone's fake torch after the last recorded step,
+  divided by a replay that the recorder does not watch; fastest of 400 interleaved blocks
+- recorder at rest: bytecode instructions of such a replay, torch's included
 
 The table shows medians, the median ratio of all rounds and its 95% interval (bootstrap). The first
 round fills the caches and is not counted. As root the programs get real-time priority.
@@ -19,6 +20,7 @@ round fills the caches and is not counted. As root the programs get real-time pr
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import resource
@@ -41,22 +43,42 @@ from tests.processes import stop
 
 _ROOT: Final = Path(__file__).parents[1]
 _PROGRAM: Final = """
-import time
+import json, sys, time
 from torch.cuda import CUDAGraph, graph
+
+class Unwatched(CUDAGraph.__base__):
+    def replay(self):
+        super().replay()
+
+def measure_block(replay):
+    begin = time.perf_counter_ns()
+    for _ in range(500):
+        replay()
+    return time.perf_counter_ns() - begin
+
+def count_instructions(frame, event, _):
+    global instructions
+    frame.f_trace_opcodes = True
+    instructions += event == "opcode"
+    return count_instructions
+
 captured = CUDAGraph()
 with graph(captured):
     pass
 for _ in range(2000):
     captured.replay()
-times = []
+replays = (captured.replay, Unwatched().replay)
+watched, unwatched = map(min, zip(*([measure_block(each) for each in replays] for _ in range(400))))
+instructions = 0
+sys.settrace(count_instructions)
 for _ in range(100):
-    begin = time.perf_counter_ns()
-    for _ in range(1000):
-        captured.replay()
-    times.append((time.perf_counter_ns() - begin) / 1000)
-open("fastest", "w").write(str(min(times)))
+    captured.replay()
+sys.settrace(None)
+json.dump([watched / unwatched, instructions / 100], open("measured", "w"))
 """
+_FAKE_TORCH: Final = _ROOT / "tests" / "collectors" / "fake_torch"
 _COMMANDS: Final = 5
+_PROGRAMS: Final = 3
 _DRAWS: Final = 2000
 """Number of samples of the bootstrap."""
 
@@ -73,13 +95,13 @@ class _Version:
 
     def measure(self, browser: Browser) -> dict[str, float]:
         start_s, page_s = self._measure_server(browser)
-        rest = (*self._command, "collect", "-o", "out", "--skip", "5", "--steps", "0", "--")
+        ratios, instructions = zip(*(self._measure_rest() for _ in range(_PROGRAMS)), strict=True)
         return {
             "`--version`, CPU ms": 1e3 * self._measure_version(),
             "server start, CPU ms": 1e3 * start_s,
             "first page, CPU ms": 1e3 * page_s,
-            "recorder at rest, replay time / without": self._measure_replay(rest)
-            / self._measure_replay(()),
+            "recorder at rest, replay time / unwatched": statistics.median(ratios),
+            "recorder at rest, instructions per replay": statistics.median(instructions),
         }
 
     def _get_environment(self, *folders: Path) -> dict[str, str]:
@@ -93,13 +115,16 @@ class _Version:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / _COMMANDS
 
-    def _measure_replay(self, recorder: Sequence[str]) -> float:
-        environment = self._get_environment(self.clone / "tests" / "collectors" / "fake_torch")
+    def _measure_rest(self) -> tuple[float, float]:
+        """Return the relative time and the instructions of a replay with the recorder at rest."""
+        recorder = (*self._command, "collect", "-o", "out", "--skip", "5", "--steps", "0", "--")
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch)
             (folder / "train.py").write_text(_PROGRAM, encoding="utf-8")
+            environment = self._get_environment(_FAKE_TORCH)
             self._run((*recorder, sys.executable, "train.py"), environment, folder)
-            return float((folder / "fastest").read_text(encoding="utf-8"))
+            ratio, instructions = json.loads((folder / "measured").read_bytes())
+            return ratio, instructions
 
     @staticmethod
     def _run(command: Sequence[str], environment: dict[str, str], folder: Path) -> None:

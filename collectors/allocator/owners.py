@@ -5,11 +5,15 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from types import CellType, FunctionType
+from typing import Any, Final, NamedTuple
 
 import torch
 
 from graphviz_dash.model.memory import Owner
+
+_INTERPRETER_FROZEN: Final = gc.get_freeze_count()
+"""Objects frozen by the interpreter itself; Python 3.12 has some from its start."""
 
 
 class TrackedObjects(NamedTuple):
@@ -40,13 +44,27 @@ def list_tracked_objects(*, collect: bool = True) -> TrackedObjects:
 
 def _list_objects() -> list[Any]:
     """List tracked objects, frozen ones included: engines freeze their model before captures."""
-    if not gc.get_freeze_count():
-        return gc.get_objects()
+    if gc.get_freeze_count() <= _INTERPRETER_FROZEN:
+        # freeze() would add all objects of the program, whose collections it shortens.
+        return _drop_builtins(gc.get_objects())
     gc.unfreeze()
     try:
-        return gc.get_objects()
+        return _drop_builtins(gc.get_objects())
     finally:
         gc.freeze()
+
+
+def _drop_builtins(candidates: list[Any]) -> list[Any]:
+    """Drop the most frequent types: a program has millions of such objects."""
+    return [
+        candidate
+        for candidate in candidates
+        if (kind := type(candidate)) is not dict
+        and kind is not tuple
+        and kind is not list
+        and kind is not FunctionType
+        and kind is not CellType
+    ]
 
 
 def _find_list(kind: type, objects: TrackedObjects) -> list[Any] | None:

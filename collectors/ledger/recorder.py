@@ -49,6 +49,9 @@ _FRESH: Final = frozenset(
     {SampleKind.CONTEXT, SampleKind.PERIODIC, SampleKind.STAGE, SampleKind.END}
 )
 """Samples outside captures; they read the memory of other processes."""
+_OTHERS_NS: Final = 50_000_000
+"""Maximum age of the memory of other processes in samples around captures, whose reading costs as
+much as the rest of the sample."""
 
 
 class _Graph:
@@ -69,9 +72,9 @@ class LedgerRecorder:
     Methods may be called in any thread. All times are of ``time.perf_counter_ns``.
     """
 
-    def __init__(self, guard: Guard, count_replays: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._count_replays = count_replays
+        self.count_replays: Callable[[], int] = lambda: 0
         self._replays_before = 0
         self._origin = read_process_start()
         self._threads = {threading.main_thread().ident: 0}
@@ -89,6 +92,7 @@ class LedgerRecorder:
         self._memory: DeviceMemory | None = None
         self._uuid: str | None = None
         self._others: int | None = None
+        self._others_read = 0
         self._loading: str | None = None
         self._pool_bytes = 0
         self._open_captures = 0
@@ -177,7 +181,8 @@ class LedgerRecorder:
             self._record_context(numbers)
             kind, name = SampleKind.CONTEXT, None
         # Programs with the GPU for themselves pay nothing for it during captures.
-        if kind in _FRESH or self._others:
+        if kind in _FRESH or (self._others and begin - self._others_read > _OTHERS_NS):
+            self._others_read = begin
             with self._guard:
                 self._read_others()
         if len(self._samples) < MAX_SAMPLES and not self._is_repetition(kind, numbers):
@@ -242,7 +247,7 @@ class LedgerRecorder:
                 self.record_state(collect=False)
         self._open_captures += 1
         self._candidate = None
-        self._replays_before = self._count_replays()
+        self._replays_before = self.count_replays()
         graph = self._graphs[graph_id] = _Graph(graph_id, perf_counter_ns())
         graph.held_at_begin = numbers.held_bytes if numbers is not None else 0
         with self._guard:
@@ -306,7 +311,7 @@ class LedgerRecorder:
         """Check if as many replays as captures followed the last capture."""
         if self._ended is not None or self._candidate is None or self.is_capturing:
             return False
-        return self._count_replays() - self._replays_before >= len(self._graphs)
+        return self.count_replays() - self._replays_before >= len(self._graphs)
 
     def end_startup(self) -> None:
         """End the start-up at the first replay since the last capture, if any, and restore the

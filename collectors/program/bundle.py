@@ -47,7 +47,7 @@ from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.ceilings import Ceilings
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.graph import CapturedGraph
-from graphviz_dash.model.ledger import Ledger
+from graphviz_dash.model.ledger import Ledger, SampleKind
 from graphviz_dash.model.recording import ProcessOrigin, Recording, StartMethod
 from graphviz_dash.model.run import (
     FORMAT_NAME,
@@ -216,7 +216,7 @@ def write_run(
                 compilation = _read(folder / COMPILATION_FILE, Compilation)
                 writer.add(parts.COMPILATION, _drop_unread_graphs(compilation, graphs))
             if (folder / LEDGER_FILE).exists():
-                writer.add(parts.LEDGER, _read(folder / LEDGER_FILE, Ledger))
+                writer.add(parts.LEDGER, end_startup(_read(folder / LEDGER_FILE, Ledger)))
             for graph in graphs:
                 writer.add_graph(graph)
             if (code := _read_source_code(folder, state, program)) is not None:
@@ -313,6 +313,22 @@ def _read_graphs(folder: Path) -> tuple[CapturedGraph, ...]:
         return [int(part) for part in file.stem.removeprefix("graph-").split(".")]
 
     return tuple(_read(file, CapturedGraph) for file in sorted(files, key=order))
+
+
+def end_startup(ledger: Ledger) -> Ledger:
+    """End the start-up of a killed process at the first replay since the last capture, if any, as
+    at the end of other processes."""
+    begins = [
+        sample.time_ns for sample in ledger.samples if sample.kind is SampleKind.CAPTURE_BEGIN
+    ]
+    ends = [
+        graph.first_replay_ns
+        for graph in ledger.graphs
+        if graph.first_replay_ns is not None and graph.first_replay_ns > max(begins, default=0)
+    ]
+    if ledger.startup_end_ns is not None or not ends:
+        return ledger
+    return msgspec.structs.replace(ledger, startup_end_ns=min(ends))
 
 
 def _drop_unread_graphs(compilation: Compilation, graphs: tuple[CapturedGraph, ...]) -> Compilation:

@@ -2,7 +2,7 @@
 
 A forked child inherits the watched methods of torch and its parent's recorder, whose files belong
 to the parent. It gets its own recorder when it first captures or labels a step, because most
-children of a training program load data only.
+children of a training program load data only. Only its ledger starts right after the fork.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collectors.program.files import ProcessFolder, Settings
 from collectors.program.loop.gpu_times import ReplayTimer
 from collectors.program.loop.labels import LabelScope, Said
 from collectors.program.recorder import ProgramRecorder
+from collectors.program.startup import StartupLedger
 from collectors.program.watch import ReplayCounter, watch_graphs
 
 
@@ -43,6 +44,7 @@ class ProcessWatcher:
         self._end_minded = False
         self._guard = Guard(self._stop_failing_recorder)
         self._earlier = ReplayCounter("earlier", None)
+        self._ledger = StartupLedger(self._guard)
         self._recorder: ProgramRecorder | None = self._create_recorder(folder)
         self._parents: ProgramRecorder | None = None
         self._stopped: ProgramRecorder | None = None
@@ -99,10 +101,14 @@ class ProcessWatcher:
         self._end_minded = False
         self._stopped = None
         with self._guard:
+            self._ledger.stop()
             if self._recorder is not None:
                 self._recorder.disable()
                 self._parents, self._recorder = self._recorder, None
             self._earlier.replays = 0
+            if self._parents is not None and self._follow is not None:
+                self._ledger = StartupLedger(self._guard)
+                self._ledger.start()
 
     def record_step(self) -> None:
         """Record the end of a step, reported by the program."""
@@ -186,4 +192,4 @@ class ProcessWatcher:
             self._recorder = recorder
 
     def _create_recorder(self, folder: ProcessFolder) -> ProgramRecorder:
-        return ProgramRecorder(self._settings, folder, self._earlier, self._guard)
+        return ProgramRecorder(self._settings, folder, self._earlier, self._guard, self._ledger)

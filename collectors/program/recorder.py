@@ -20,6 +20,7 @@ import torch
 from msgspec.structs import replace
 
 from collectors.compiled.account import CompileRecorder
+from collectors.cupti.modules import add_launch_control
 from collectors.driver.topology import DriverError
 from collectors.guard import Guard
 from collectors.passes.annotate import find_caller_lines
@@ -110,17 +111,24 @@ class ProgramRecorder:
     """Records this process into ``folder``, from :meth:`start` to :meth:`finish`.
 
     ``earlier`` counts replays of graphs with unknown captures. ``guard`` receives errors of hooks
-    in torch and of the writing thread. Methods raise errors to their callers.
+    in torch and of the writing thread. ``ledger`` may have started before. Methods raise errors to
+    their callers.
     """
 
     def __init__(
-        self, settings: Settings, folder: ProcessFolder, earlier: ReplayCounter, guard: Guard
+        self,
+        settings: Settings,
+        folder: ProcessFolder,
+        earlier: ReplayCounter,
+        guard: Guard,
+        ledger: StartupLedger,
     ) -> None:
         self._settings = settings
         self._folder = folder
         self._guard = guard
         self._clock = StepClock(self._handle_step_end, self._handle_step_start)
-        self._ledger = StartupLedger(folder, guard, self._count_replays)
+        self._ledger = ledger
+        ledger.connect(folder, self._count_replays, self._handle_initialization)
         self.loop = LoopRecorder(folder, guard, self._handle_scope_end)
         self._profilers = ProfilerWatch(self._handle_profiler_start, guard)
         thread_ends = partial(self.end_traces, end=WindowEnd.THREAD)
@@ -174,6 +182,9 @@ class ProgramRecorder:
         """Start to count steps. ``forked``: in a child of a recorded process."""
         with self._guard:
             self._ledger.start()
+        if torch.cuda.is_initialized():
+            with self._guard:
+                self._handle_initialization()
         self._identity = read_identity(os.environ, forked)
         self._folder.put(IDENTITY_FILE, self._identity)
         if self._settings.window or self._settings.attribute:
@@ -212,7 +223,6 @@ class ProgramRecorder:
     def disable(self) -> None:
         """Stop recording in a forked child, without changes to the parent's files."""
         self._stopped = True
-        self._ledger.stop()
         self.loop.stop_ticking()
         self._compiled.stop()
         self._profilers.disable()
@@ -303,7 +313,9 @@ class ProgramRecorder:
             return
         begin = time.perf_counter_ns()
         try:
-            capture.graphs = read_open_capture(counter.id)
+            controls = self._attributing.launch_controls
+            graphs = read_open_capture(counter.id)
+            capture.graphs = tuple(add_launch_control(graph, controls) for graph in graphs)
         except DriverError as error:
             capture.problem = f"not read: {error}"
         else:
@@ -589,6 +601,9 @@ class ProgramRecorder:
         self._compiled_calls.stop()
         self.loop.stop_ticking()
         self._optimizers.stop()
+
+    def _handle_initialization(self) -> None:
+        self._attributing.watch_code()
 
     def _handle_profiler_start(self) -> None:
         self._profiler_seen = self._profiler_seen or self._drain_ns is None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -31,6 +31,7 @@ STEPS: Final = 10
 """Default number of steps in the traced window."""
 
 _active: ProcessWatcher | None = None
+_open_label: Callable[[str], AbstractContextManager[None]] | None = None
 _NOTHING: Final = nullcontext()
 
 
@@ -60,8 +61,16 @@ def label(
         phase: ``prefill``, ``decode`` or ``mixed``.
         key: Numbers by which the graphs of a family differ; the first is the padded size.
     """
+    if _open_label is not None:
+        return _open_label(" ".join((name, *(f"{word}={number}" for word, number in key.items()))))
     scope = _active.label((name, real, phase, *key.items())) if _active is not None else None
     return scope if scope is not None else _NOTHING
+
+
+def follow_labels(open_label: Callable[[str], AbstractContextManager[None]]) -> None:
+    """Open a block with the text of each label, for the life of the process."""
+    global _open_label  # noqa: PLW0603  # as _active
+    _open_label = open_label
 
 
 @contextmanager

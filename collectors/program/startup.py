@@ -20,24 +20,39 @@ _INTERVAL_S: Final = 0.05
 
 
 class StartupLedger:
-    """Records the ledger of this process into ``folder``. Errors go to ``guard``.
+    """Records the ledger of this process. Errors go to ``guard``.
 
     A thread takes samples from the initialization of CUDA to the end of the start-up.
     """
 
-    def __init__(
-        self, folder: ProcessFolder, guard: Guard, count_replays: Callable[[], int]
-    ) -> None:
-        self.recorder = LedgerRecorder(guard, count_replays)
-        self._folder = folder
+    def __init__(self, guard: Guard) -> None:
+        self.recorder = LedgerRecorder(guard)
+        self._folder: ProcessFolder | None = None
         self._guard = guard
         self._sampler = Flusher(self._tick, _INTERVAL_S)
         self._stop_watching: Callable[[], None] = lambda: None
+        self._handle_context: Callable[[], None] = lambda: None
         self._entered = False
+        self._started = False
         self._written = -1
 
+    def connect(
+        self,
+        folder: ProcessFolder,
+        count_replays: Callable[[], int],
+        handle_context: Callable[[], None],
+    ) -> None:
+        """Write into ``folder`` from now on, count replays with ``count_replays``, and call
+        ``handle_context`` once CUDA is initialized."""
+        self._folder = folder
+        self._handle_context = handle_context
+        self.recorder.count_replays = count_replays
+
     def start(self) -> None:
-        """Start to record."""
+        """Start to record, unless started."""
+        if self._started:
+            return
+        self._started = True
         self.recorder.start()
         self._stop_watching = watch_initialization(
             self._prepare_initialization, self._handle_initialization
@@ -62,7 +77,7 @@ class StartupLedger:
     def write(self) -> None:
         """Write the ledger if it has changed."""
         changes = self.recorder.changes
-        if changes != self._written:
+        if self._folder is not None and changes != self._written:
             self._written = changes
             self._folder.put(LEDGER_FILE, self.recorder.build())
 
@@ -77,6 +92,8 @@ class StartupLedger:
             self.recorder.record_used_before()
 
     def _handle_initialization(self, begin: int, end: int) -> None:
+        with self._guard:
+            self._handle_context()
         with self._guard:
             if create_only_context():
                 self.recorder.sample(SampleKind.CONTEXT)

@@ -271,10 +271,12 @@ class StepChecker:
         operators = hash_graph.record.operators
         eager_steps = [run.operators for runs in rounds.eager for run in runs]
         edges = [(edge.source, edge.target) for edge in hash_graph.read.edges]
+        # Hashes on other streams are not part of the graph.
+        hash_nodes = sum(len(operator.slots) for operator in operators if operator.in_capture)
         return ValueCheck(
             operators=tuple(_build_operators(operators)),
             hash_count=hash_graph.record.slots,
-            nodes=len(hash_graph.read.nodes) - hash_graph.record.slots,
+            nodes=len(hash_graph.read.nodes) - hash_nodes,
             rounds=len(rounds.replays),
             replays=self._replays,
             differences=tuple(differences[:MAX_LISTED]),

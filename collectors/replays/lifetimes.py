@@ -175,6 +175,12 @@ class LifetimeWatch:
                 self._handle_graph_end(pool, spot)
                 return
 
+    def stop(self) -> None:
+        """Stop watching all graphs."""
+        for entry in self._graphs.values():
+            entry.count.next_check = sys.maxsize
+        self._graphs = {}
+
     def check(self, graph_id: str) -> None:
         """Check a graph's memory before its next counted replay; plan the next check."""
         entry = self._graphs.get(graph_id)

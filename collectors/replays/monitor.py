@@ -99,34 +99,37 @@ class ReplayMonitor:
         for name, process in self._processes.items():
             hangs += self._find_hangs(name, process)
         if hangs:
-            ranks = {hang.graph: self._read_ranks(hang.graph) for hang in hangs}
-            hangs = [msgspec.structs.replace(hang, ranks=ranks[hang.graph]) for hang in hangs]
+            hangs = [msgspec.structs.replace(hang, ranks=self._read_ranks(hang)) for hang in hangs]
             for key, hang in self._hangs.items():
                 match = next((item for item in hangs if _match_stops(item, hang)), hang)
                 self._hangs[key] = match
             self._report(hangs)
 
-    def _read_ranks(self, graph_id: str) -> tuple[RankProgress, ...]:
-        ranks = []
+    def _read_ranks(self, hang: ReplayStop) -> tuple[RankProgress, ...]:
+        graphs: dict[int, tuple[GraphNote, GraphProgress]] = {}
         for process in self._processes.values():
             if process.file is None or process.note.rank is None:
                 continue
             self._load_graphs(process, process.folder.read_graphs())
             for number, graph in process.graphs.items():
-                if graph.id == graph_id:
-                    progress = process.file.read(number)
-                    collectives = graph.list_collectives()
-                    completions = progress.completions
-                    ranks.append(
-                        RankProgress(
-                            process.note.rank,
-                            progress.current,
-                            progress.is_busy,
-                            len(collectives),
-                            sum(completions[index] for index in collectives),
-                        )
-                    )
-        return tuple(sorted(ranks, key=lambda item: item.rank))
+                if graph.id == hang.graph:
+                    graphs[process.note.rank] = (graph, process.file.read(number))
+        hanging = graphs.get(hang.rank) if hang.rank is not None else None
+        ranks = []
+        for rank, (graph, progress) in sorted(graphs.items()):
+            collectives = graph.list_collectives()
+            completions = progress.completions
+            ranks.append(
+                RankProgress(
+                    rank,
+                    progress.current,
+                    progress.is_busy,
+                    len(collectives),
+                    sum(completions[index] for index in collectives),
+                    find_missing_collectives(hanging[0], graph) if hanging else (),
+                )
+            )
+        return tuple(ranks)
 
     def collect(self, returncode: int) -> ReplayCheck:
         """Read everything after the program's end; a negative ``returncode`` is a signal."""
@@ -140,6 +143,9 @@ class ReplayMonitor:
             notes = process.folder.read_graphs()
             graphs += len(notes)
             memory += process.folder.read_fates()
+            if note.failures:
+                key = ("checks", f"error in graphviz-dash: {note.first_failure}")
+                gaps[key] = gaps.get(key, 0) + note.failures
             for graph in notes:
                 for subject, reason in _list_gaps(graph):
                     gaps[subject, reason] = gaps.get((subject, reason), 0) + 1
@@ -284,6 +290,25 @@ def find_frontier(
     return suspects, list(last)
 
 
+def find_missing_collectives(first: GraphNote, second: GraphNote) -> tuple[int, ...]:
+    """Return the collectives, from 1, without which the nodes of ``first`` are those of ``second``.
+
+    Empty if the graphs differ in other nodes.
+    """
+    numbers = {index: number for number, index in enumerate(first.list_collectives(), 1)}
+    names = [(node.kind, node.name) for node in second.nodes]
+    missing = []
+    position = 0
+    for index, node in enumerate(first.nodes):
+        if position < len(names) and (node.kind, node.name) == names[position]:
+            position += 1
+        elif index in numbers:
+            missing.append(numbers[index])
+        else:
+            return ()
+    return tuple(missing) if position == len(names) else ()
+
+
 def _list_nodes(graph: GraphNote, indices: Sequence[int]) -> tuple[NodeOwner, ...]:
     return tuple(graph.get_node(index) for index in indices[:_MAX_NODES])
 
@@ -310,7 +335,8 @@ def format_hang(hang: ReplayStop) -> str:
     """Describe a hanging replay in one line."""
     rank = "" if hang.rank is None else f"rank {hang.rank}, "
     seconds = round((hang.waited_ns or 0) / 1e9)
-    start = f"Hang: {rank}{hang.graph}, replay {hang.replay}, no progress for {seconds} s"
+    key = "" if hang.key is None else f" ({hang.key})"
+    start = f"Hang: {rank}{hang.graph}{key}, replay {hang.replay}, no progress for {seconds} s"
     if not hang.is_running:
         return f"{start}: the replay waits for earlier work of its stream"
     nodes = "; ".join(map(_format_node, hang.suspects))

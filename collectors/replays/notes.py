@@ -41,6 +41,10 @@ class ProcessNote(Struct, frozen=True):
     """Error of its CUDA context at the end, or None."""
     is_complete: bool = False
     """It reached its end."""
+    failures: int = 0
+    """Errors of the check itself."""
+    first_failure: str | None = None
+    """Type and source line of the first of them. None without any."""
 
 
 class NodeNote(Struct, frozen=True, array_like=True):

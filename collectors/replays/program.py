@@ -9,6 +9,8 @@ import atexit
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,6 +24,7 @@ from collectors.driver.calls import DriverError
 from collectors.driver.topology import read_graph
 from collectors.guard import HIDDEN_FRAME, Guard, hide_frame
 from collectors.program.launcher import get_scratch_folder, get_settings
+from collectors.program.session import follow_labels
 from collectors.replays.lifetimes import LifetimeWatch, ReplayCount
 from collectors.replays.marks import MarkedGraph, Marker, UnmarkedError
 from collectors.replays.notes import (
@@ -34,6 +37,7 @@ from collectors.replays.notes import (
 )
 from collectors.replays.operators import OperatorRecorder, StepRecord
 from graphviz_dash.model.graph import CapturedGraph, HostParams, KernelParams, NodeKind
+from graphviz_dash.model.replay_check import MemoryFate
 
 _STATE = "_graphviz_dash_marks"
 _PARTIAL = {
@@ -45,19 +49,25 @@ _PARTIAL = {
 def install_hook() -> None:
     """Install the marks; called in each process of the program right after ``import torch``."""
     settings = msgspec.json.decode(get_settings(), type=MarksSettings)
-    name = f"{os.getpid()}-{time.time_ns()}"
-    program = MarkedProgram(settings, NoteFolder(get_scratch_folder() / "replays" / name), name)
+    program = MarkedProgram(settings, *_create_folder())
     program.install()
+    follow_labels(program.open_label)
     atexit.register(program.finish)
 
 
+def _create_folder() -> tuple[NoteFolder, str]:
+    name = f"{os.getpid()}-{time.time_ns()}"
+    return NoteFolder(get_scratch_folder() / "replays" / name), name
+
+
 class _GraphState(ReplayCount):
-    __slots__ = ("id", "is_callable", "keeps_graph", "number", "recorder", "spot")
+    __slots__ = ("id", "is_callable", "keeps_graph", "key", "number", "recorder", "spot")
 
     def __init__(self, graph_id: str, *, keeps_graph: bool) -> None:
         super().__init__()
         self.id = graph_id
         self.keeps_graph = keeps_graph
+        self.key: str | None = None
         self.number: int | None = None
         self.recorder: OperatorRecorder | None = None
         self.spot: SourceLocation | None = None
@@ -72,21 +82,24 @@ class MarkedProgram:
         self._folder = folder
         self._name = name
         self._pid = os.getpid()
-        self._guard = Guard()
+        self._guard = Guard(self._stop_checking)
         self._marker: Marker | None = None
-        self._lifetimes = LifetimeWatch(folder.write_fate, strict=settings.strict)
+        self._lifetimes = LifetimeWatch(self._write_fate, strict=settings.strict)
+        self._label: str | None = None
         self._graphs = 0
+        self._written_failures = 0
 
     def install(self) -> None:
         """Replace the methods of torch's graphs, for the life of the process."""
         graph_class: Any = torch.cuda.CUDAGraph
         program = self
-        initialize, begin, end = (
+        initialize, begin, end, replay, reset = (
             graph_class.__init__,
             graph_class.capture_begin,
             graph_class.capture_end,
+            graph_class.replay,
+            graph_class.reset,
         )
-        replay, reset = graph_class.replay, graph_class.reset
 
         def initialize_kept(graph: Any, keep_graph: bool = False) -> None:
             initialize(graph, True)
@@ -107,6 +120,7 @@ class MarkedProgram:
             with program._guard:
                 program.mark(graph, record)
             state = getattr(graph, _STATE, None)
+            program.write_failures()
             if state is not None and not state.keeps_graph:
                 graph.instantiate()
 
@@ -140,6 +154,30 @@ class MarkedProgram:
         self._lifetimes.install()
         self._write_process()
 
+    @contextmanager
+    def open_label(self, text: str) -> Iterator[None]:
+        """Label the graphs that a block captures."""
+        outer, self._label = self._label, text
+        try:
+            yield
+        finally:
+            self._label = outer
+
+    def _write_fate(self, fate: MemoryFate) -> None:
+        self._folder.write_fate(fate)
+
+    def _follow_fork(self) -> None:
+        """Write the notes of a forked child, which captures for the first time, separately."""
+        self._pid = os.getpid()
+        self._folder, self._name = _create_folder()
+        self._marker, self._graphs = None, 0
+        self._write_process()
+        atexit.register(self.finish)
+        # multiprocessing ends forked children without Python's exit.
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            util.Finalize(None, self.finish, exitpriority=-(1 << 30))
+
     def stop_marking(self) -> None:
         """Leave later graphs without marks."""
         self._settings = msgspec.structs.replace(self._settings, marks=False)
@@ -149,7 +187,10 @@ class MarkedProgram:
         state = getattr(graph, _STATE, None)
         if state is None:
             return
+        if os.getpid() != self._pid:
+            self._follow_fork()
         state.id = f"graph-{self._graphs}"
+        state.key = self._label
         self._graphs += 1
         state.spot = find_user_location(sys._getframe(2))
         state.is_callable = _is_callable_capture(sys._getframe(2))
@@ -209,6 +250,18 @@ class MarkedProgram:
         if self._marker is not None:
             self._marker.file.count_launch(number)
 
+    def write_failures(self) -> None:
+        """Write new errors of the check, because the program may be killed later."""
+        if self._guard.errors != self._written_failures:
+            self._written_failures = self._guard.errors
+            with self._guard:
+                self._write_process()
+
+    def _stop_checking(self) -> None:
+        self.stop_marking()
+        self._lifetimes.stop()
+        self.write_failures()
+
     def finish(self) -> None:
         """Write the end of the process."""
         if os.getpid() != self._pid:
@@ -230,6 +283,8 @@ class MarkedProgram:
                 marks=str(self._marker.file.path) if self._marker else None,
                 error=error,
                 is_complete=is_complete,
+                failures=self._guard.errors,
+                first_failure=self._guard.first_error,
             )
         )
 
@@ -262,6 +317,7 @@ def _build_note(
     return GraphNote(
         id=state.id,
         number=state.number,
+        key=state.key,
         capture_place=state.spot.to_code_place() if state.spot else None,
         nodes=tuple(nodes),
         edges=tuple((edge.source, edge.target) for edge in read.edges),

@@ -68,7 +68,10 @@ def main() -> None:
     results, target = map(Path, sys.argv[1:3])
     names = json.loads((results / "programs.json").read_text())
     bytes_tables = split_programs(read_rows(results / "bytes.csv"))
-    flops_tables = split_programs(read_rows(results / "flops.csv"))
+    flops_file = results / "flops.csv"
+    flops_tables = split_programs(
+        read_rows(flops_file if flops_file.exists() else results / "bytes.csv")
+    )
     for name, rows, others in zip(names, bytes_tables, flops_tables, strict=True):
         join_rows(rows, others)
         with gzip.open(target / f"{name}-counters.csv.gz", "wt", newline="") as file:

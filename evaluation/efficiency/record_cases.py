@@ -26,6 +26,7 @@ from collectors.ceilings.store import measure_in_process
 from evaluation.efficiency.cases import CASES, DEVICE, Case, Step, build_products
 from graphviz_dash.bundle.ceilings import write_ceilings
 
+WARMUP_STEPS: Final = 3
 TRACED_STEPS: Final = 2
 ROUNDS: Final = 15
 REPLAYS: Final = 10
@@ -37,7 +38,7 @@ _RECORD: Final = (
 
 
 def trace_step(step: Step, file: Path) -> None:
-    for _ in range(3):
+    for _ in range(WARMUP_STEPS):
         step()
     torch.cuda.synchronize()
     with profile(

@@ -100,6 +100,7 @@ REASONS: Final = (
 """Likely reasons by operator, from the program and the counted reads and writes."""
 
 FLOPS_REASONS: Final = (
+    ("_vllm_fa3_C::fwd", "the query of a sequence fills two rows of a tile of 64"),
     ("_efficient_attention.*", "float32 products are three TF32 products; the diagonal is a tile"),
     (
         "_cudnn_attention_forward",

@@ -1,6 +1,6 @@
 """Apply the advice of ledgers and configure the decoder otherwise; compare with the predictions.
 
-usage: python -m evaluation.ledger.score OUTPUT SECONDS [first|second|third]
+usage: python -m evaluation.ledger.score OUTPUT SECONDS [first|second|third|fourth]
 
 Records the decoder of ``server.py`` in a base configuration and in wasteful ones. Predictions are
 computed from these recordings and written to ``predictions.json`` before the other configurations
@@ -30,8 +30,11 @@ from graphviz_dash.model.run import Run
 
 SERVER: Final = Path(__file__).with_name("server.py")
 MIB: Final = 1 << 20
-PROCESS_LIMIT: Final = 6
-"""Number of processes that import torch while one uses the GPU."""
+PROCESS_LIMIT: Final = 15
+"""Number of processes that import torch at the same time, before one after the other uses the GPU.
+"""
+REPETITIONS: Final = 3
+"""Runs of each configuration whose time matters; the shortest counts."""
 
 HEAP: Final = ("--objects", "2000000", "--collect")
 EAGER: Final = {"CUDA_MODULE_LOADING": "EAGER"}
@@ -153,7 +156,23 @@ THIRD_SCENE: Final = Scene(
 )
 """A scene that no model was made from."""
 
-SCENES: Final = {"first": SCENE, "second": OTHER_SCENE, "third": THIRD_SCENE}
+FOURTH_SCENE: Final = Scene(
+    *(896, 28, 448),
+    "144,112,80,56,40,24,14,7,4,1",
+    "144,40,4",
+    (
+        *("--width", "448", "--layers", "36", "--length", "72", "--sizes"),
+        ",".join(str(size) for size in range(48, 0, -2)),
+    ),
+)
+"""A scene that no model was made from."""
+
+SCENES: Final = {
+    "first": SCENE,
+    "second": OTHER_SCENE,
+    "third": THIRD_SCENE,
+    "fourth": FOURTH_SCENE,
+}
 
 ADVICE: Final = (
     ("ascending", "base", SavingAction.ORDER),
@@ -166,6 +185,18 @@ ADVICE: Final = (
     ("eager", "base", SavingAction.LAZY_LOADING),
 )
 """Wasteful configuration, frugal configuration, advice."""
+
+TIMED_CONFIGURATIONS: Final = (
+    "base",
+    "unused",
+    "used",
+    "many",
+    "shared",
+    "heap",
+    "frozen",
+    "eager",
+)
+"""Configurations whose time matters."""
 
 
 class Runner:
@@ -206,39 +237,51 @@ class Runner:
     def _start(
         self, jobs: Sequence[tuple[str, Settings, bool]]
     ) -> Iterator[Iterator[tuple[str, Path, subprocess.Popen[str]]]]:
+        """Start groups of processes; the next group starts after the last one used the GPU."""
         running: list[tuple[str, Path, subprocess.Popen[str]]] = []
         with tempfile.TemporaryDirectory() as folder:
             waiting = list(enumerate(jobs))
 
-            def launch() -> None:
-                number, (name, (arguments, environment), record_program) = waiting.pop(0)
-                gate = Path(folder) / str(number)
-                command = [sys.executable, str(SERVER), *arguments, "--gate", str(gate)]
-                if record_program:
-                    self._recordings += 1
-                    target = self.output / f"{name}-{self._recordings:02}"
-                    record = [sys.executable, "-m", "collectors", "-o", str(target)]
-                    command = [*record, "--steps", "0", "--", *command]
-                process = subprocess.Popen(
-                    command,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                    env=os.environ | dict(environment),
-                )
-                running.append((name, gate, process))
-
             def iterate() -> Iterator[tuple[str, Path, subprocess.Popen[str]]]:
-                while waiting or running:
-                    while waiting and len(running) < PROCESS_LIMIT:
-                        launch()
-                    yield running.pop(0)
+                while waiting:
+                    for number, job in waiting[:PROCESS_LIMIT]:
+                        running.append(self._launch(job, Path(folder) / str(number)))
+                    del waiting[:PROCESS_LIMIT]
+                    for _, gate, process in running:
+                        self._wait_for_imports(gate, process)
+                    while running:
+                        yield running.pop(0)
 
             try:
                 yield iterate()
             finally:
                 for _, _, process in running:
                     process.kill()
+
+    def _launch(
+        self, job: tuple[str, Settings, bool], gate: Path
+    ) -> tuple[str, Path, subprocess.Popen[str]]:
+        name, (arguments, environment), record_program = job
+        command = [sys.executable, str(SERVER), *arguments, "--gate", str(gate)]
+        if record_program:
+            self._recordings += 1
+            target = self.output / f"{name}-{self._recordings:02}"
+            record = [sys.executable, "-m", "collectors", "-o", str(target)]
+            command = [*record, "--steps", "0", "--", *command]
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | dict(environment),
+        )
+        return name, gate, process
+
+    def _wait_for_imports(self, gate: Path, process: subprocess.Popen[str]) -> None:
+        while not gate.with_suffix(".waiting").exists() and process.poll() is None:
+            if self.remaining_s < 6:
+                return
+            time.sleep(0.02)
 
     def load(self, name: str) -> Run | None:
         for folder in sorted(self.output.glob(f"{name}-*")):
@@ -317,6 +360,15 @@ def print_advice(runner: Runner, predictions: Mapping[str, Any]) -> None:
             f"  {action.value:50s} predicted {text} | "
             f"measured {size / MIB:8.1f} MiB, {seconds:6.3f} s"
         )
+        if prediction is not None:
+            print(
+                f"  {'':50s} error {_format_error(prediction[0], size)} of bytes, "
+                f"{_format_error(prediction[1], seconds * 1e9)} of seconds"
+            )
+
+
+def _format_error(prediction: float, measurement: float) -> str:
+    return f"{prediction / measurement - 1:+.1%}" if prediction and measurement else "-"
 
 
 def print_fits(runner: Runner, names: Iterable[str], predictions: Mapping[str, Any]) -> None:
@@ -337,20 +389,23 @@ def print_fits(runner: Runner, names: Iterable[str], predictions: Mapping[str, A
 def main(output: Path, limit_s: float, scene: Scene = SCENE) -> None:
     runner = Runner(output, limit_s)
     wasteful, frugal = scene.wasteful, scene.frugal
-    runner.run([("warm", wasteful["base"], False)])
-    runner.run([(name, settings, True) for name, settings in wasteful.items()])
+    warm_up = ("warm", wasteful["base"], False)
+    runner.run([warm_up, *((name, settings, True) for name, settings in wasteful.items())])
     predictions = predict(runner, scene)
     (output / "predictions.json").write_text(json.dumps(predictions, indent=1))
     print_sums(runner, wasteful)
     (output / "recorded.json").write_text(json.dumps(runner.facts))
     runner.facts = {}
-    runner.run([(name, settings, False) for name, settings in (wasteful | frugal).items()])
+    quiet = wasteful | frugal
+    fits: dict[str, Settings] = {
+        name: (arguments, {}) for name, (_, arguments) in scene.fits.items()
+    }
+    repetitions = [(name, quiet[name]) for name in TIMED_CONFIGURATIONS] * (REPETITIONS - 1)
+    jobs = [*quiet.items(), *fits.items(), *repetitions]
+    runner.run([(name, settings, False) for name, settings in jobs])
+    (output / "facts.json").write_text(json.dumps(runner.facts))
     print_advice(runner, predictions)
-    (output / "facts.json").write_text(json.dumps(runner.facts))
-    fits = scene.fits
-    runner.run([(name, (arguments, {}), False) for name, (_, arguments) in fits.items()])
     print_fits(runner, fits, predictions)
-    (output / "facts.json").write_text(json.dumps(runner.facts))
 
 
 if __name__ == "__main__":

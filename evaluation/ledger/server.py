@@ -177,6 +177,8 @@ class Server:
 def main() -> None:
     options = parse_options()
     server = Server(options)
+    if options.gate:
+        open(f"{options.gate}.waiting", "w").close()
     while options.gate and not os.path.exists(options.gate):
         time.sleep(0.01)
     server.seconds["begin"] = read_age_s()

@@ -1,7 +1,8 @@
 """Cost of the watch of memory: ``python -m evaluation.replays.cost``.
 
-Needs a GPU. Blocks of steps with watched and with plain replays alternate in one process. The cost
-is the median difference of neighbouring blocks. ``loop`` replays one graph without other work,
+Needs a GPU. Blocks of steps with watched and with plain replays alternate in one process, and every
+second pair begins with the watched block. The cost is the median ratio of the blocks of a pair.
+``loop`` replays one graph without other work,
 ``server`` runs the example server, and ``script`` a program of others.
 """
 
@@ -41,10 +42,9 @@ class Alternation:
 
     block: int
     strict: bool = False
-    times: dict[bool, list[float]] = field(default_factory=lambda: {False: [], True: []})
-    """Seconds per step of each block, by watched or not."""
+    blocks: list[float] = field(default_factory=list)
+    """Seconds per step of each block."""
     _steps: int = 0
-    _watches: bool = True
     _began: float = 0.0
 
     def __post_init__(self) -> None:
@@ -61,30 +61,43 @@ class Alternation:
             torch.cuda.synchronize()
             now = time.perf_counter()
             if self._steps:
-                self.times[self._watches].append((now - self._began) / self.block)
-            self._watches = not self._watches
-            torch.cuda.CUDAGraph.replay = self._watched if self._watches else self._plain  # type: ignore[method-assign]
+                self.blocks.append((now - self._began) / self.block)
+            watches = has_watch(len(self.blocks))
+            torch.cuda.CUDAGraph.replay = self._watched if watches else self._plain  # type: ignore[method-assign]
             self._began = time.perf_counter()
         self._steps += 1
 
+    def list_pairs(self) -> list[tuple[float, float]]:
+        """Return seconds per step of plain and watched blocks, without the first pairs."""
+        pairs = [
+            (second, first) if has_watch(2 * number) else (first, second)
+            for number, (first, second) in enumerate(
+                zip(self.blocks[::2], self.blocks[1::2], strict=False)
+            )
+        ]
+        return pairs[int(_WARMUP * len(pairs)) :]
+
     def describe(self, name: str) -> dict[str, Any]:
         """Return the cost in us and percent of a step, with a 95% interval."""
-        plain, watch = (values[:] for values in (self.times[False], self.times[True]))
-        pairs = list(zip(plain, watch, strict=False))
-        pairs = pairs[int(_WARMUP * len(pairs)) :]
-        differences = [1e6 * (second - first) for first, second in pairs]
-        step = 1e6 * statistics.median(first for first, _ in pairs)
-        cost = statistics.median(differences)
-        low, high = compute_interval(differences)
+        pairs = self.list_pairs()
+        percentages = [100 * (watch / plain - 1) for plain, watch in pairs]
+        step = 1e6 * statistics.median(plain for plain, _ in pairs)
+        percent = statistics.median(percentages)
         return {
             "name": name,
             "strict": self.strict,
             "pairs": len(pairs),
             "step_us": step,
-            "cost_us": cost,
-            "cost_percent": 100 * cost / step,
-            "interval_percent": [100 * low / step, 100 * high / step],
+            "cost_us": percent * step / 100,
+            "cost_percent": percent,
+            "interval_percent": compute_interval(percentages),
+            "pairs_us": [[1e6 * plain, 1e6 * watch] for plain, watch in pairs],
         }
+
+
+def has_watch(block: int) -> bool:
+    """Check if a block replays under the watch. Every second pair begins with a watched block."""
+    return block % 2 != block // 2 % 2
 
 
 def compute_interval(values: Sequence[float]) -> tuple[float, float]:

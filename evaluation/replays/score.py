@@ -29,6 +29,7 @@ STOPS: Final = (
     ("misaligned", "misaligned", "crash"),
     ("assert", "index", "crash"),
     ("spin", "spin", "hang"),
+    ("host", "Host", "hang"),
     ("freed", "", "memory-freed"),
     ("pool", "", "other-graph"),
     ("unmapped", "", "memory-freed"),
@@ -309,11 +310,10 @@ def score_ranks(path: Path, seconds: float, parallel: int, cases: str) -> None:
         while pending and len(running) < parallel:
             kind, seed = pending.pop(0)
             folder = Path(tempfile.mkdtemp())
-            # Each program needs another port; pending ones become fewer with each.
-            port = str(29500 + len(pending))
+            # The launcher takes a free port.
             program = [
-                *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"),
-                *("--master-port", port, "-m", "evaluation.replays.hanging_ranks"),
+                *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+                *("--nproc-per-node", "2", "-m", "evaluation.replays.hanging_ranks"),
                 *(kind, str(seed)),
             ]
             process = _start(_mark_program(folder / "out", program), folder / "log")
@@ -362,9 +362,19 @@ def _read_ranks(kind: str, seed: int, folder: Path) -> dict[str, Any]:
             "skip": {0: [8]},
             "late": {0: [1]},
         }[kind]
-        result |= {"waits": waits, "differing": differing}
+        missing = sorted(
+            number
+            for stop in check.stops
+            for item in stop.ranks
+            for number in item.missing_collectives
+        )
+        result |= {"waits": waits, "differing": differing, "missing": missing}
         result["verdict"] = format_replay_verdict(diagnosis)
-        result["exact"] = waits == truth_waits and differing == [1]
+        result["exact"] = (waits, differing, missing) == (
+            truth_waits,
+            [1],
+            [target] if kind == "skip" else [],
+        )
     click.echo(f"{'RIGHT' if result['exact'] else 'WRONG'} {result}")
     if not result["exact"]:
         click.echo("   " + log[-900:].replace("\n", "\n   "))
@@ -409,7 +419,7 @@ def _read_stop(
             if fault.memory is not None
         ]
         nodes = [memory.node for memory in memories]
-        names = [f"{node.index} {node.name} {node.op}" for node in suspects]
+        names = [f"{node.index} {node.name} {node.kind} {node.op}" for node in suspects]
         node_locations = [node.location.text for node in nodes if node and node.location]
         result["answer"] = {
             "causes": causes,

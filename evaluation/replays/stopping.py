@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import random
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 from cuda.bindings import driver, runtime
 
+import collectors
 from collectors.driver.calls import call
 from collectors.replays.kernels import compile_source
 from tests.gpu.planted_faults import ROWS, WIDTH, Block
@@ -31,6 +33,8 @@ extern "C" __global__ void spin(volatile unsigned* flag) {
 """
 RAW = {"bad-store": "bad_store", "trap": "trap_here", "misaligned": "misaligned", "spin": "spin"}
 INDEX_KINDS = ("assert", "out-of-range")
+REPLAYS = 40
+LIBRARY = ctypes.CDLL(None)
 
 
 class Planter:
@@ -43,6 +47,9 @@ class Planter:
         self.flag = call(runtime.cudaHostAlloc, 4096, runtime.cudaHostAllocMapped)
         self.mapped = int(call(runtime.cudaHostGetDevicePointer, self.flag, 0))
         self.functions: dict[str, Any] = {}
+        self.semaphore = ctypes.create_string_buffer(64)
+        if kind == "host":
+            LIBRARY.sem_init(self.semaphore, 0, 0)
         if kind in RAW:
             major, minor = torch.cuda.get_device_capability()
             module = call(driver.cuModuleLoadData, compile_source(_SOURCE, f"sm_{major}{minor}"))
@@ -51,8 +58,6 @@ class Planter:
         self.is_armed = False
 
     def launch(self, address: int) -> None:
-        import ctypes
-
         argument = ctypes.c_void_p(address)
         pointers = (ctypes.c_void_p * 1)(ctypes.addressof(argument))
         call(
@@ -64,13 +69,21 @@ class Planter:
             0,
         )
 
+    def wait_on_host(self) -> None:
+        """Capture a host function that waits for the semaphore."""
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        # cuda-bindings would free the function after its first call.
+        ctypes.CDLL("libcuda.so.1").cuLaunchHostFunc(stream, LIBRARY.sem_wait, self.semaphore)
+
     def __call__(self, _state: object, x: torch.Tensor) -> torch.Tensor:
         """Apply the fault, only in the capture for kernels that would stop the warm-up."""
         if self.kind in INDEX_KINDS:
             return x.index_select(0, self.index)
         if self.kind in ("freed", "pool", "unmapped"):
             return x + self.bias
-        if self.is_armed:
+        if self.is_armed and self.kind == "host":
+            self.wait_on_host()
+        elif self.is_armed:
             targets = {"bad-store": 0x10, "trap": self.bias.data_ptr()}
             targets |= {"misaligned": self.bias.data_ptr(), "spin": self.mapped}
             self.launch(targets[self.kind])
@@ -102,26 +115,33 @@ def main() -> None:
         torch.cuda.synchronize()
     planter.is_armed = True
     graph = torch.cuda.CUDAGraph()
-    with torch.no_grad(), torch.cuda.graph(graph):
+    with torch.no_grad(), collectors.label("step", rows=ROWS), torch.cuda.graph(graph):
         result = net(x)
     print("TRUTH " + json.dumps({"kind": kind, "block": at, "blocks": blocks}), flush=True)
     if kind == "spin":
 
         def release() -> None:
-            import ctypes
-
             time.sleep(9)
             ctypes.c_uint32.from_address(int(self_flag)).value = 1
 
         self_flag = planter.flag
         threading.Thread(target=release, daemon=True).start()
-    for number in range(40):
+    if kind == "host":
+        threading.Thread(target=post_semaphore, args=(planter.semaphore,), daemon=True).start()
+    for number in range(REPLAYS):
         if number == 20:
             free_memory(kind, planter, other)
             other = None
         graph.replay()
     torch.cuda.synchronize()
     print("finished", float(result.sum()), flush=True)
+
+
+def post_semaphore(semaphore: Any) -> None:
+    """Let the host function of each replay go on, after 9 seconds."""
+    time.sleep(9)
+    for _ in range(REPLAYS):
+        LIBRARY.sem_post(semaphore)
 
 
 def free_memory(kind: str, planter: Planter, other: Any) -> None:

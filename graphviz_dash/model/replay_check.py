@@ -268,6 +268,8 @@ class RankProgress(Struct, frozen=True, forbid_unknown_fields=True):
     """Collectives in its graph."""
     collectives_passed: Count
     """Collectives that ended in its last replay."""
+    missing_collectives: tuple[Count, ...] = ()
+    """Collectives of the hanging rank that its own graph lacks, from 1. Empty if unknown."""
 
 
 class ReplayStop(Struct, frozen=True, forbid_unknown_fields=True):

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
-from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent
+from graphviz_dash.units import (
+    format_bytes,
+    format_count,
+    format_ns,
+    format_percent,
+    format_ratio,
+)
 
 Row = TypeVar("Row")
 
@@ -34,6 +40,7 @@ TEXT: Final = Unit(_format_text, is_number=False)
 NUMBER_TEXT: Final = Unit(_format_text)
 COUNT: Final = Unit(format_count)
 SHARE: Final = Unit(format_percent, pattern="percent")
+RATIO: Final = Unit(format_ratio, pattern="%.2fx")
 MICROSECONDS: Final = Unit(format_ns, " (µs)", 1e3, "%.2f")
 """Values in ns."""
 MILLISECONDS: Final = Unit(format_ns, " (ms)", 1e6, "%.2f")
@@ -52,6 +59,16 @@ class Column(Struct, Generic[Row], frozen=True):
     unit: Unit = TEXT
     terminal_title: str | None = ""
     """Empty: the title in lower case; None: pages only."""
+    help: str | None = None
+    """Explanation of the heading on pages."""
+    width: Literal["medium", "large"] | None = None
+    """Width on pages. None: as the content needs."""
+    is_sticky: bool = False
+    """The column stays visible while a page scrolls."""
+    is_dim: bool = False
+    """Dim on the terminal."""
+    limit: int | None = None
+    """Characters on the terminal. None: as many as the content has."""
 
     @property
     def terminal_heading(self) -> str | None:

@@ -13,6 +13,7 @@ from graphviz_dash.analysis.replay_check import (
     WrongOperator,
     find_differing_ranks,
 )
+from graphviz_dash.analysis.trace.kernel_names import shorten_name
 from graphviz_dash.model.doctor import CodeLocation
 from graphviz_dash.model.replay_check import (
     CheckedOperator,
@@ -146,6 +147,7 @@ def list_fault_facts(fault: ReplayFault) -> list[tuple[str, str]]:
 def _list_stop_facts(stop: ReplayStop) -> list[tuple[str, str | None]]:
     return [
         ("Graph", stop.graph),
+        ("Label", stop.key),
         ("Captured at", stop.capture_location.text if stop.capture_location else None),
         ("Replay", format_count(stop.replay)),
         ("Rank", None if stop.rank is None else str(stop.rank)),
@@ -219,7 +221,7 @@ def _explain_cause(wrong: WrongOperator) -> str:
     fact = _format_fact(wrong)
     other = wrong.fact.eager[0] if wrong.fact and wrong.fact.eager else "something else"
     writer = format_operator(wrong.writer) if wrong.writer else None
-    names = ", ".join(wrong.kernels[:_MAX_KERNELS])
+    names = ", ".join(map(shorten_name, wrong.kernels[:_MAX_KERNELS]))
     phrases = {
         ReplayCause.SCALAR_FROZEN: f"a number keeps its value of the capture{fact}",
         ReplayCause.INPUT_REPLACED: (
@@ -255,7 +257,8 @@ def format_stop(fault: StopFault) -> str:
     """Describe a crash or hang in one sentence."""
     stop = fault.stop
     rank = "" if stop.rank is None else f" of rank {stop.rank}"
-    replay = f"Replay {format_count(stop.replay)} of {stop.graph}{rank}"
+    key = f" ({stop.key})" if stop.key else ""
+    replay = f"Replay {format_count(stop.replay)} of {stop.graph}{key}{rank}"
     if not stop.is_running:
         return f"{replay} waits for earlier work of its stream."
     nodes = " and ".join(map(format_node, stop.suspects)) or "an unknown node"
@@ -286,9 +289,17 @@ def _format_ranks(fault: StopFault) -> str:
         for item in others
         if item.suspects
     ]
-    differing = ", ".join(f"rank {item.rank}" for item in find_differing_ranks(fault))
+    differing = ", ".join(map(_format_differing_rank, find_differing_ranks(fault)))
     verdict = [f"{differing} differs"] if differing else []
     return "; " + "; ".join([", ".join(parts), *nodes, *verdict])
+
+
+def _format_differing_rank(item: RankProgress) -> str:
+    if not item.missing_collectives:
+        return f"rank {item.rank}"
+    numbers = ", ".join(map(str, item.missing_collectives[:_MAX_KERNELS]))
+    word = "collective" if len(item.missing_collectives) == 1 else "collectives"
+    return f"rank {item.rank}, whose graph lacks {word} {numbers},"
 
 
 def format_passed(stop: ReplayStop | RankProgress) -> str:
@@ -298,7 +309,8 @@ def format_passed(stop: ReplayStop | RankProgress) -> str:
 
 def format_node(node: NodeOwner) -> str:
     """Describe a node with its kernel, operator and line."""
-    text = f"node {node.index}, {node.name or node.kind}"
+    name = shorten_name(node.name) if node.name else node.kind
+    text = f"node {node.index}, {name}"
     if node.collective is not None:
         text += f", collective {node.collective}"
     details = [node.op, node.location.text if node.location else None, node.module]

@@ -309,6 +309,13 @@ def test_ranks_that_wait_for_one_collective_are_one_fault() -> None:
     assert sentence.endswith("rank 1 differs.")
 
 
+def test_the_skipped_collective_is_named() -> None:
+    progress = (RankProgress(0, 1, True, 6, 5), RankProgress(1, 1, False, 5, 5, (3,)))
+    stop = make_stop(kind="hang", rank=0, ranks=progress, suspects=(make_node(3, collective=6),))
+    sentence = format_replay_verdict(diagnose_replays(make_replay_check(stop)))
+    assert sentence.endswith("; rank 1, whose graph lacks collective 3, differs.")
+
+
 @pytest.mark.parametrize(
     ("ranks", "differing"),
     [

@@ -61,14 +61,14 @@ def test_the_engine_told_every_batch() -> None:
             "recorded-vllm",
             "vLLM 0.22.0",
             {"piecewise": 11, "full decode": 7},
-            {StepKind.REPLAY: 1375, StepKind.SEGMENTS: 17, StepKind.FALLBACK: 270},
+            {StepKind.REPLAY: 2062, StepKind.SEGMENTS: 25, StepKind.FALLBACK: 405},
         ),
-        # The engine logged twelve more steps before it was killed.
+        # The engine logged the same steps until it was killed.
         (
             "recorded-sglang",
             "SGLang 0.5.12",
             {"decode": 8, "prefill": 22},
-            {StepKind.REPLAY: 497, StepKind.SEGMENTS: 22, StepKind.FALLBACK: 260},
+            {StepKind.REPLAY: 1524, StepKind.SEGMENTS: 66, StepKind.FALLBACK: 783},
         ),
     ],
 )

@@ -11,7 +11,8 @@ import pytest
 
 from graphviz_dash.analysis.ledger.memory import LedgerPart
 from graphviz_dash.analysis.ledger.report import LedgerReport, build_ledger_report
-from graphviz_dash.analysis.memory.report import NODE_BYTES
+from graphviz_dash.analysis.ledger.savings import SavingAction
+from graphviz_dash.analysis.ledger.startup import TimePart
 from graphviz_dash.bundle import parts
 from graphviz_dash.features.ledger.narrative import describe_losses
 from graphviz_dash.ingest.load import load_run
@@ -141,7 +142,8 @@ def test_failed_captures_explain_reserved_memory_without_tensors(tmp_path: Path)
     end = report.memory.moments[-1]
     failed = end.parts[LedgerPart.FAILED_POOLS]
     grown = [graph.reserved_bytes or 0 for graph in report.graphs[:5]]
-    assert failed == sum(grown)
+    # The first capture also adds a segment to the default pool.
+    assert failed == pytest.approx(sum(grown), abs=4 * MIB)
     assert failed >= 5 * 256 * MIB
     assert sum(end.parts.values()) == end.used
     assert LedgerPart.REMAINDER not in end.parts
@@ -174,9 +176,13 @@ def test_executables_explain_memory_outside_the_allocator(tmp_path: Path) -> Non
     assert graph.nodes is not None
     assert graph.nodes > 360 * 10
     assert graph.executable_bytes is not None
-    assert graph.executable_bytes == pytest.approx(graph.nodes * NODE_BYTES, rel=0.15, abs=2 * MIB)
+    # Between the smallest node of this driver and the 10 KiB that CCCL reports.
+    assert 2_000 <= graph.executable_bytes / graph.nodes <= 10_240
     assert report.memory is not None
-    assert report.memory.end_of_startup.parts[LedgerPart.EXECUTABLES] == graph.executable_bytes
+    end = report.memory.end_of_startup
+    assert end.parts[LedgerPart.EXECUTABLES] == graph.executable_bytes
+    assert sum(end.parts.values()) == end.used
+    assert LedgerPart.REMAINDER not in end.parts
 
 
 def test_objects_that_the_program_freezes_have_owners(tmp_path: Path) -> None:
@@ -210,6 +216,29 @@ def test_objects_that_the_program_freezes_have_owners(tmp_path: Path) -> None:
     assert parts[LedgerPart.WEIGHTS] >= 64 * MIB
     assert parts[LedgerPart.TENSORS] >= 64 * MIB
     assert parts[LedgerPart.WORKSPACES] < 100 * MIB
+
+
+def test_the_recorder_freezes_no_objects_of_the_program(tmp_path: Path) -> None:
+    """Python 3.12 has frozen objects from its start, and each capture of torch collects."""
+    program = """
+    import gc, torch
+    frozen = gc.get_freeze_count()
+    ballast = [[number] for number in range(1_000_000)]
+    x = torch.zeros(4, device="cuda")
+    graphs = []
+    for _ in range(3):
+        gc.collect()
+        graphs.append(torch.cuda.CUDAGraph())
+        with torch.cuda.graph(graphs[-1]):
+            x.add_(1)
+    graphs[-1].replay()
+    torch.cuda.synchronize()
+    assert gc.get_freeze_count() <= frozen, gc.get_freeze_count()
+    """
+    report = record_program(tmp_path, program)
+    freeze = next(s for s in report.savings if s.action is SavingAction.FREEZE)
+    collections = report.startup.parts[TimePart.GC]
+    assert 0.5 * collections < freeze.ns < collections
 
 
 def test_memory_of_other_processes_stays_apart(tmp_path: Path) -> None:

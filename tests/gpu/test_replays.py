@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from graphviz_dash.analysis.metrics.kernel_table import build_kernel_table
 from graphviz_dash.analysis.nodes.replay_faults import is_same_step
 from graphviz_dash.analysis.nodes.whole_graph import expand_graph
 from graphviz_dash.analysis.replay_check import (
@@ -15,7 +16,7 @@ from graphviz_dash.analysis.replay_check import (
     find_differing_ranks,
 )
 from graphviz_dash.bundle.read import read_bundle
-from graphviz_dash.ingest.load import load_run
+from graphviz_dash.ingest.load import load_experiment, load_run
 from graphviz_dash.model.doctor import RuleId, Severity
 from tests.gpu.test_doctor import doctor, found
 
@@ -150,6 +151,7 @@ def test_elements_of_a_wrong_tensor_are_read() -> None:
         ("assert", "gather", ReplayCause.CRASH),
         ("unmapped", "elementwise", ReplayCause.MEMORY_FREED),
         ("spin", "spin", ReplayCause.HANG),
+        ("host", "", ReplayCause.HANG),
     ],
 )
 def test_the_node_of_a_crash_or_hang(
@@ -159,9 +161,10 @@ def test_the_node_of_a_crash_or_hang(
     diagnosis, stderr = collect_marks(tmp_path, *program)
     (fault,) = diagnosis.stops
     assert fault.cause is cause
+    assert fault.stop.key == "step rows=64"
     (suspect,) = fault.stop.suspects
-    assert suspect.name is not None
-    assert kernel in suspect.name
+    assert kernel in (suspect.name or "")
+    assert (suspect.kind == "Host") == (kind == "host")
     assert ("Hang: graph-" in stderr) == (cause is ReplayCause.HANG)
 
 
@@ -175,6 +178,31 @@ def test_an_arena_that_grows_late(tmp_path: Path) -> None:
     assert fault.memory.node is not None
     assert fault.memory.node.location is not None
     assert fault.memory.node.location.line == marked_line("arena.py", "READS")
+
+
+def test_errors_of_the_check_are_reported(tmp_path: Path) -> None:
+    diagnosis, _ = collect_marks(tmp_path, str(HERE / "failing_check.py"))
+    assert diagnosis.check.graphs == 1
+    (gap,) = diagnosis.gaps
+    assert (gap.subject, gap.count) == ("checks", 20)
+    assert "KeyError at failing_check.py" in gap.reason
+
+
+def test_a_workspace_that_is_freed(tmp_path: Path) -> None:
+    diagnosis, _ = collect_marks(tmp_path, str(HERE / "workspaces.py"))
+    (fault,) = diagnosis.memory
+    assert (fault.memory.owner, fault.memory.reported_before_replay) == ("workspace", 21)
+    assert fault.memory.free_location is not None
+    assert fault.memory.free_location.line == marked_line("workspaces.py", "FREES")
+
+
+def test_forked_workers_have_their_own_graphs(tmp_path: Path) -> None:
+    diagnosis, _ = collect_marks(tmp_path, str(HERE / "forked.py"))
+    assert (diagnosis.check.graphs, diagnosis.gaps) == (2, ())
+    (fault,) = diagnosis.memory
+    assert fault.memory.reported_before_replay == 3
+    assert fault.memory.free_location is not None
+    assert fault.memory.free_location.line == marked_line("forked.py", "FREES")
 
 
 @pytest.mark.parametrize(("program", "graphs"), [("eviction.py", 8), ("trainers.py", 1)])
@@ -213,6 +241,21 @@ def test_accumulation_over_a_compiled_module(tmp_path: Path) -> None:
     assert f"compiled_accumulation.py:{line}" in text
 
 
+def test_a_product_of_rows_is_recorded_once_per_size(tmp_path: Path) -> None:
+    """R1: the flag that skips sizes that change does not skip it."""
+    main = "import sys; from graphviz_dash.app.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    program = (sys.executable, str(HERE / "dynamic_rows.py"))
+    recorded = (sys.executable, "-c", main, "collect", "-o", str(tmp_path), "--", *program)
+    done = subprocess.run(recorded, capture_output=True, text=True, check=True, timeout=170)
+    assert "RECORDINGS 5" in done.stdout
+    command = (sys.executable, "-c", main, "compile", str(tmp_path / "recorded"))
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    text = " ".join(done.stdout.split())
+    line = marked_line("dynamic_rows.py", "CAUSE")
+    assert "One graph per size" in text
+    assert f"dynamic_rows.py:{line}" in text
+
+
 def test_gradients_of_a_graphed_callable(tmp_path: Path) -> None:
     """R3."""
     diagnosis, _ = collect_marks(tmp_path, str(HERE / "accumulation.py"))
@@ -221,12 +264,29 @@ def test_gradients_of_a_graphed_callable(tmp_path: Path) -> None:
     assert fault.memory.reported_before_replay == 2
 
 
+@pytest.mark.parametrize(("size", "is_slower"), [(508, False), (512, True)])
+def test_large_copies_of_a_graph(size: int, is_slower: bool, tmp_path: Path) -> None:
+    """R12."""
+    main = "import sys; from graphviz_dash.app.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    options = ("--modes", "eager,graph", "--processes", "1", "-o", str(tmp_path / "copy"))
+    command = ("collect", "--workload", f"{STEPS}:copy_{size}_mib", *options)
+    subprocess.run([sys.executable, "-c", main, *command], check=True, timeout=170)
+    table = build_kernel_table(load_experiment(tmp_path / "copy"), "eager")
+    (row,) = [row for row in table.rows if row.kind == "memcpy"]
+    eager, graph = row.uses
+    assert eager is not None
+    assert graph is not None
+    assert (graph.total_ns > 1.1 * eager.total_ns) == is_slower
+
+
 def test_a_kernel_on_the_default_stream() -> None:
     """R14."""
     from collectors import check_replays
     from tests.gpu.programs_replays.steps import stray_kernel
 
-    (wrong,) = diagnose_replays(check_replays(stray_kernel())).wrong
+    check = check_replays(stray_kernel())
+    assert check.values[0].nodes == 2
+    (wrong,) = diagnose_replays(check).wrong
     assert wrong.cause is ReplayCause.ESCAPED_WORK
     assert wrong.operator.location is not None
     assert wrong.operator.location.line == marked_line("steps.py", "STRAY")
@@ -260,6 +320,13 @@ def test_a_graph_collected_in_a_capture(tmp_path: Path) -> None:
     assert finding.location.line == marked_line("collected.py", "COLLECTS")
 
 
+def test_a_loader_that_pins_memory_during_captures(tmp_path: Path) -> None:
+    """R13: this torch captures it."""
+    examined = doctor(tmp_path, "--", sys.executable, str(HERE / "loader_capture.py"))
+    assert "captured" in examined.err
+    assert examined.report.captured is True
+
+
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 @pytest.mark.parametrize("kind", ["spin", "skip", "late"])
 def test_ranks_that_hang(kind: str, tmp_path: Path) -> None:
@@ -270,7 +337,9 @@ def test_ranks_that_hang(kind: str, tmp_path: Path) -> None:
     assert "Hang: rank 0" in stderr
     waits = {stop.rank: stop.suspects[0].collective for stop in diagnosis.check.stops}
     assert waits[0] == {"spin": 7, "skip": 8, "late": 1}[kind]
-    assert [rank.rank for rank in find_differing_ranks(diagnosis.stops[0])] == [1]
+    (differing,) = find_differing_ranks(diagnosis.stops[0])
+    missing = (7,) if kind == "skip" else ()
+    assert (differing.rank, differing.missing_collectives) == (1, missing)
 
 
 def test_a_capture_out_of_memory(tmp_path: Path) -> None:

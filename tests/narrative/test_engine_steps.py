@@ -27,7 +27,7 @@ def test_engine_without_a_baseline_is_answered_by_its_eager_steps() -> None:
     eager = kinds.count(StepKind.FALLBACK)
     graphed = len(kinds) - eager - kinds.count(StepKind.CAPTURE)
     lines = format_answer(answer).splitlines()
-    assert lines[0].startswith(f"Graphs ran {graphed} of {graphed + eager} engine steps; ")
+    assert lines[0].startswith(f"Graphs ran {graphed:,} of {graphed + eager:,} engine steps; ")
     assert "exceeded the largest graph, 32." in lines[1]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -12,7 +14,7 @@ from graphviz_dash.analysis.memory.report import iter_segment_spans
 from graphviz_dash.model.ledger import SampleKind, SpanKind
 
 if TYPE_CHECKING:
-    from graphviz_dash.model.ledger import Ledger, MemorySample
+    from graphviz_dash.model.ledger import Ledger, LedgerSpan, MemorySample
     from graphviz_dash.model.memory import MemoryPass
     from graphviz_dash.model.run import Run
 
@@ -53,7 +55,7 @@ class GraphLedger(Struct, frozen=True):
     """Garbage collection inside the capture."""
     first_launch_ns: int | None
     total_ns: int | None
-    """From the end of the previous capture to the end of this one."""
+    """From the end of the previous capture to the end of this one, without the recorder's work."""
 
     @property
     def added_bytes(self) -> int | None:
@@ -76,6 +78,10 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
     bodies = _index(ledger, SampleKind.CAPTURE_END)
     ends = _index(ledger, SampleKind.INSTANTIATION)
     times = _sum_spans(ledger)
+    work = sorted(
+        (span for span in ledger.spans if span.kind is SpanKind.RECORDER),
+        key=attrgetter("start_ns"),
+    )
     recorded_ns = (
         {}
         if run.recording is None
@@ -108,7 +114,7 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
                 driver_ns=durations.get(SpanKind.INSTANTIATE, durations.get(SpanKind.DRIVER)),
                 collection_ns=durations.get(SpanKind.GC, 0),
                 first_launch_ns=durations.get(SpanKind.LAUNCH),
-                total_ns=_subtract(previous, end, "time_ns"),
+                total_ns=_subtract_work(work, previous, end),
             )
         )
         previous = end or previous
@@ -123,6 +129,18 @@ def _subtract(begin: MemorySample | None, end: MemorySample | None, field: str) 
     if begin is None or end is None:
         return None
     return int(getattr(end, field)) - int(getattr(begin, field))
+
+
+def _subtract_work(
+    work: Sequence[LedgerSpan], begin: MemorySample | None, end: MemorySample | None
+) -> int | None:
+    """Return the time between two samples without ``work``, spans in order."""
+    if begin is None or end is None:
+        return None
+    first = bisect_left(work, begin.time_ns, key=attrgetter("start_ns"))
+    after = bisect_left(work, end.time_ns, key=attrgetter("start_ns"))
+    duration = end.time_ns - begin.time_ns
+    return max(duration - sum(span.end_ns - span.start_ns for span in work[first:after]), 0)
 
 
 def _get_capture_time(durations: Mapping[SpanKind, int]) -> int | None:

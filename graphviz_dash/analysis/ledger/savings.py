@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from math import ceil
 from typing import TYPE_CHECKING, Final
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.ledger.graphs import GraphLedger
 from graphviz_dash.analysis.ledger.memory import LedgerPart, MemoryLedger
-from graphviz_dash.analysis.ledger.startup import StartupLedger
+from graphviz_dash.analysis.ledger.startup import StartupLedger, TimePart
 from graphviz_dash.analysis.memory.report import NODE_BYTES
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.ledger import SpanKind
@@ -30,8 +30,11 @@ LAZY_OUTSIDE_BYTES: Final = 790 << 20
 
 Source: evaluation/reports/2026-11-26-ledger.md, 767 to 853 MiB in six programs on an H100."""
 
-EAGER_NS_PER_BYTE: Final = 5.1
-"""Time to load kernels eagerly per byte that lazy loading saves, from the same report."""
+LAZY_CONTEXT_BYTES: Final = 524 << 20
+LAZY_CONTEXT_NS: Final = 130_000_000
+"""Size and time of a context with lazy loading.
+
+Source: evaluation/reports/2026-11-27-ledger.md, the same in all programs on an H100."""
 
 SWITCH_NS_PER_NODE: Final = 1_190
 """Update of an executable per node, from the same report."""
@@ -98,7 +101,7 @@ def find_savings(
         *_find_order(run, ledger, graphs),
         *_find_shared(run, graphs),
         *_find_collections(ledger),
-        *_find_loading(ledger, memory),
+        *_find_loading(ledger, memory, startup),
         *_find_late_kernels(graphs),
     ]
     used, total = memory.end_of_startup.used or 1, startup.total_ns or 1
@@ -111,25 +114,55 @@ def find_savings(
     )
 
 
-def sum_without(graphs: Sequence[GraphLedger], names: Iterable[str]) -> tuple[int, int]:
+def sum_without(
+    graphs: Sequence[GraphLedger], names: Iterable[str], kernels: Mapping[str, frozenset[str]]
+) -> tuple[int, int]:
     """Return the bytes and ns that the captures of ``names`` added, with their warm-ups.
 
-    Without the first graph: another one would load the same kernels in its place.
+    Excludes loading of ``kernels`` (of each graph) that other graphs need too, and the first graph,
+    in whose place another one would load the same kernels.
     """
     selection = set(names)
+    other_kernels = frozenset().union(
+        *(kernels.get(graph.graph, frozenset()) for graph in graphs if graph.graph not in selection)
+    )
+    earlier_kernels = set(kernels.get(graphs[0].graph, frozenset())) if graphs else set()
+    new_kernels = {}
+    for graph in graphs[1:]:
+        new_kernels[graph.graph] = kernels.get(graph.graph, frozenset()) - earlier_kernels
+        earlier_kernels |= new_kernels[graph.graph]
+    usual_ns = _get_median(
+        [graph.total_ns for graph in graphs[1:] if graph.total_ns and not new_kernels[graph.graph]]
+    )
     size = time = 0
     for graph in graphs[1:]:
         if graph.graph in selection:
             size += (graph.added_bytes or 0) + max(graph.warm_up_bytes or 0, 0)
             time += (graph.total_ns or 0) + (graph.first_launch_ns or 0)
+            if usual_ns is not None and (new := new_kernels[graph.graph]):
+                loading_ns = max((graph.total_ns or 0) - usual_ns, 0)
+                time -= loading_ns * len(new & other_kernels) // len(new)
     return size, time
+
+
+def _get_median(values: Sequence[int]) -> int | None:
+    return sorted(values)[len(values) // 2] if values else None
+
+
+def list_kernels(run: Run) -> dict[str, frozenset[str]]:
+    """Return the names of each graph's nodes."""
+    return {
+        graph.id: frozenset(node.label for node in graph.nodes)
+        for graph in run.graphs
+        if graph.parent is None
+    }
 
 
 def _find_unused(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
     captures = run.recording.graphs if run.recording is not None else ()
     idle_graphs = [graph.graph for graph in captures if graph.nodes and not graph.replays]
     if idle_graphs and len(idle_graphs) < len(graphs):
-        size, time = sum_without(graphs, idle_graphs)
+        size, time = sum_without(graphs, idle_graphs, list_kernels(run))
         yield Saving(
             SavingAction.UNUSED_GRAPHS, size, time, SavingBasis.MEASUREMENT, tuple(idle_graphs)
         )
@@ -307,8 +340,25 @@ def find_twins(run: Run) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(names) for names in classes.values() if len(names) > 1)
 
 
+_MEASURABLE_CHUNKS: Final = 4
+"""Minimum growth by executables, in chunks, to measure the size of a node."""
+
+
+def measure_node_bytes(graphs: Sequence[GraphLedger]) -> float:
+    """Return the device memory of an executable's node: measured if large enough, else the default.
+
+    The driver grows by chunks, so the last one is half used on average.
+    """
+    size = sum(graph.executable_bytes or 0 for graph in graphs)
+    nodes = sum(graph.nodes or 0 for graph in graphs)
+    if size < _MEASURABLE_CHUNKS * CHUNK or not nodes:
+        return NODE_BYTES
+    return size / nodes
+
+
 def _find_shared(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
     by_id = {graph.graph: graph for graph in graphs}
+    node_bytes = measure_node_bytes(graphs)
     size = time = 0
     names: list[str] = []
     nodes = 0
@@ -316,8 +366,7 @@ def _find_shared(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
         members = [by_id[name] for name in twins if name in by_id]
         if len(members) < 2:
             continue
-        # The driver's growth at single instantiations is too coarse to be divided.
-        sizes = [(graph.nodes or 0) * NODE_BYTES for graph in members]
+        sizes = [round((graph.nodes or 0) * node_bytes) for graph in members]
         times = [graph.driver_ns or 0 for graph in members]
         size += sum(sizes) - max(sizes)
         time += sum(times) - max(times)
@@ -348,13 +397,18 @@ def _find_collections(ledger: Ledger) -> Iterator[Saving]:
         yield Saving(SavingAction.FREEZE, 0, sum(times) - max(times), SavingBasis.MEASUREMENT)
 
 
-def _find_loading(ledger: Ledger, memory: MemoryLedger) -> Iterator[Saving]:
+def _find_loading(ledger: Ledger, memory: MemoryLedger, startup: StartupLedger) -> Iterator[Saving]:
+    """Eager loading costs time in proportion to the bytes, as in this program's context."""
     if ledger.module_loading != "eager":
         return
     parts = memory.end_of_startup.parts
-    outside = sum(parts.get(part, 0) for part in (LedgerPart.CONTEXT, LedgerPart.KERNELS))
-    size = outside - LAZY_OUTSIDE_BYTES
-    time = round(max(size, 0) * EAGER_NS_PER_BYTE)
+    context = parts.get(LedgerPart.CONTEXT, 0)
+    size = context + parts.get(LedgerPart.KERNELS, 0) - LAZY_OUTSIDE_BYTES
+    eager_bytes = context - LAZY_CONTEXT_BYTES
+    eager_ns = startup.parts.get(TimePart.CONTEXT, 0) - LAZY_CONTEXT_NS
+    time = 0
+    if eager_bytes > 0 and eager_ns > 0:
+        time = round(max(size, 0) * eager_ns / eager_bytes)
     yield Saving(SavingAction.LAZY_LOADING, size, time, SavingBasis.PREDICTION)
 
 

@@ -56,7 +56,6 @@ def summarize_modes(columns: LoopColumns, families: Sequence[GraphFamily]) -> tu
     if not len(rows):
         return ()
     times = _estimate_times(columns, rows)
-    times[columns.kind[rows] == CAPTURE] = 0.0
     total_ns = float(np.nansum(times))
     groups = np.stack((columns.phase[rows], columns.kind[rows], columns.family[rows]))
     keys, positions = np.unique(groups, axis=1, return_inverse=True)
@@ -85,6 +84,14 @@ def summarize_modes(columns: LoopColumns, families: Sequence[GraphFamily]) -> tu
     return tuple(modes)
 
 
+def estimate_total_ns(columns: LoopColumns) -> float | None:
+    """Estimate the time of all steps without captures, by median intervals per size. None if
+    unknown."""
+    rows = np.arange(len(columns.kind))
+    total_ns = float(np.nansum(_estimate_times(columns, rows))) if len(rows) else 0.0
+    return total_ns if total_ns > 0 else None
+
+
 def _summarize_intervals(columns: LoopColumns, rows: Ints) -> Summary | None:
     intervals = columns.period_ns[rows]
     return summarise(intervals[intervals != NONE])
@@ -105,7 +112,7 @@ def _find_range(values: Ints) -> tuple[int, int] | None:
 def _estimate_times(columns: LoopColumns, rows: Ints) -> Floats:
     """Estimate the time of each step: the median interval to the next step among similar ones.
 
-    Single intervals include waits for requests.
+    Single intervals include waits for requests. Captures have no time.
     """
     bucket = np.ceil(4 * np.log2(np.maximum(columns.real[rows], 1))).astype(np.int64)
     keys = (columns.kind, columns.family, columns.phase, columns.member)
@@ -124,5 +131,5 @@ def _estimate_times(columns: LoopColumns, rows: Ints) -> Floats:
         groups_with_times.tolist(), np.split(period[timed_rows], starts[1:]), strict=True
     ):
         medians[group] = np.median(values)
-    times: Floats = medians[positions]
+    times: Floats = np.where(columns.kind[rows] == CAPTURE, 0.0, medians[positions])
     return times

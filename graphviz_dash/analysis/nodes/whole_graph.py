@@ -6,7 +6,7 @@ indices; those of bodies follow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -95,11 +95,23 @@ def expand_graph(run: Run, graph_id: str) -> ExpandedGraph:
     Raises:
         KeyError: the run has no graph with that id.
     """
+    return expand_graphs(run, (graph_id,))[0]
+
+
+def expand_graphs(run: Run, graph_ids: Sequence[str]) -> tuple[ExpandedGraph, ...]:
+    """Build several graphs of ``run``, reading its traces once.
+
+    Raises:
+        KeyError: the run has no graph with one of the ids.
+    """
     by_id = {graph.id: graph for graph in run.graphs}
-    tables = build_tables(
-        run, [by_id[nested_id] for nested_id in _list_nested_ids(by_id[graph_id], by_id)]
+    nested_ids = dict.fromkeys(
+        nested_id
+        for graph_id in graph_ids
+        for nested_id in _list_nested_ids(by_id[graph_id], by_id)
     )
-    return combine_tables(graph_id, run.graphs, tables.__getitem__)
+    tables = build_tables(run, [by_id[nested_id] for nested_id in nested_ids])
+    return tuple(combine_tables(graph_id, run.graphs, tables.__getitem__) for graph_id in graph_ids)
 
 
 def combine_tables(

@@ -14,15 +14,18 @@ from pathlib import Path
 from typing import Final
 
 import streamlit
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from graphviz_dash.app.hosting.cards_client import FIRST_CARDS
 from graphviz_dash.app.hosting.policy import build_content_policy
 from graphviz_dash.app.hosting.preload import preload
+from graphviz_dash.app.overview.early_cards import build_early_cards
 from graphviz_dash.documentation import ADDRESS
 from graphviz_dash.ui.page.navigation import NAMES
 from graphviz_dash.ui.page.registry import PAGES
+from graphviz_dash.ui.state.presence import VISITOR_HEADER
 
 STYLE: Final = Path(__file__).parents[2] / "ui" / "assets" / "style.css"
 _PALETTE: Final = STYLE.with_name("palette.js")
@@ -219,6 +222,10 @@ class DocumentMiddleware:
         preload(page or "overview")
         if page in NAMES:
             FIRST_CARDS.lower_priority()
+        early_cards = ""
+        if not page and not scope["query_string"]:
+            visitor = request_headers.get(VISITOR_HEADER, "")
+            early_cards = await run_in_threadpool(build_early_cards, visitor)
         plain = [item for item in scope["headers"] if item[0] not in _DROPPED_HEADERS]
         start_messages: list[Message] = []
         body = bytearray()
@@ -236,7 +243,7 @@ class DocumentMiddleware:
             if message.get("more_body", False):
                 return
             start = start_messages.pop()
-            document = complete_document(bytes(body), page)
+            document = complete_document(bytes(body), page, early_cards)
             headers = MutableHeaders(raw=start["headers"])
             headers["content-length"] = str(len(document))
             headers["content-security-policy"] = build_content_policy(document)
@@ -249,16 +256,17 @@ class DocumentMiddleware:
         await self._app(dict(scope, headers=plain), receive, complete)
 
 
-def complete_document(document: bytes, page: str) -> bytes:
+def complete_document(document: bytes, page: str, early_cards: str = "") -> bytes:
     """Return the document of ``page`` (empty: the start page) with style sheet and preload links.
 
-    The style sheet is in the body, where it overrides Streamlit's styles in the head.
+    The style sheet is in the body, where it overrides Streamlit's styles in the head. The markup of
+    ``early_cards`` follows it.
     """
     style = (
         b"<style>"
         + STYLE.read_bytes()
         + b"</style>"
-        + (_FIRST_PAGE_SCRIPT + _build_idle_imports()).encode()
+        + (_FIRST_PAGE_SCRIPT + early_cards + _build_idle_imports()).encode()
     )
     head = (
         _BACKEND_SCRIPT

@@ -5,12 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
 from graphviz_dash.app.hosting.cards_client import FIRST_CARDS, KINDS, MAX_OPENED, Card
 from graphviz_dash.app.hosting.preload import preload_all
+from graphviz_dash.app.overview.cards import (
+    BY_NAME,
+    BY_SPEEDUP,
+    NEWEST,
+    PAGE,
+    format_card,
+    format_table_head,
+    format_title,
+)
 from graphviz_dash.app.overview.uploads import show_remove_button, show_upload_panel
 from graphviz_dash.errors import InputError
 from graphviz_dash.ui.page import url_state
@@ -21,7 +31,6 @@ from graphviz_dash.ui.page.frame import (
     show_error_panel,
     show_no_experiments,
 )
-from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.listing import (
     get_listing,
     has_outdated_listing,
@@ -29,10 +38,9 @@ from graphviz_dash.ui.page.listing import (
     toast_changes,
 )
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
-from graphviz_dash.ui.page.navigation import get_title, link_markup, show_link
+from graphviz_dash.ui.page.navigation import link_markup, show_link
 from graphviz_dash.ui.page.pair import show_pair_panel
-from graphviz_dash.ui.page.registry import PAGES
-from graphviz_dash.ui.state.catalogue import Catalogue, Entry, format_folder
+from graphviz_dash.ui.state.catalogue import Catalogue, Entry
 from graphviz_dash.ui.state.store import COMPARISON, STORE, Extent
 from graphviz_dash.units import format_count, pluralize
 
@@ -45,8 +53,6 @@ _POLL_S: Final = 0.05
 _SAMPLE: Final = "mlp-train"
 """Sample that answers most questions on its first page."""
 _TABLE, _CARDS = "Table", "Cards"
-_PAGE: Final = "page"
-"""Parameter: number of the page, from 1."""
 _MAX_CARDS: Final = 8
 """Number of experiments above which the default is a table."""
 _FIRST_CARDS: Final = 4
@@ -102,15 +108,16 @@ def render() -> None:
 
 
 def _get_first_listing() -> Catalogue:
-    """Return the experiments: for a first page in default order as stored, if all its cards are."""
+    """Return the experiments: for a page in default order as stored, if all its cards are."""
     listing = get_listing(uses_cache=True)
     if listing.is_from_cache:
-        visible_paths = [entry.path for entry in list(listing.entries.values())[:MAX_OPENED]]
-        is_default = not url_state.get_parameters().keys() & {"find", "kind", "sort", _PAGE}
-        if is_default:
+        if not url_state.get_parameters().keys() & {"find", "kind", "sort"}:
+            first = _get_first_row(len(listing.entries))
+            entries = islice(listing.entries.values(), first, first + MAX_OPENED)
+            visible_paths = [entry.path for entry in entries]
             FIRST_CARDS.load_cached_cards(visible_paths, get_theme())
-        if is_default and FIRST_CARDS.has_current_cards(visible_paths, get_theme()):
-            return listing
+            if FIRST_CARDS.has_current_cards(visible_paths, get_theme()):
+                return listing
         listing = get_listing()
     FIRST_CARDS.start_prepared()
     return listing
@@ -121,7 +128,7 @@ def _update_listing(catalogue: Catalogue) -> None:
     if catalogue.is_from_cache:
         _wait_for_drawing()
         FIRST_CARDS.start_prepared()
-    if has_outdated_listing(catalogue):
+    if has_outdated_listing(catalogue, _stop_if_left):
         st.rerun()
 
 
@@ -141,7 +148,7 @@ def _show_cards(
     # The style sheet lays the cards out as a responsive grid, or each as a row of a table.
     with st.container(key="card-table" if is_table else "cards", gap=None if is_table else "small"):
         if is_table:
-            show_markup(_format_table_head())
+            show_markup(format_table_head(url_state.get_parameters()))
         for number, entry in enumerate(entries):
             if number == _FIRST_CARDS:
                 flush_to_browser()
@@ -155,7 +162,7 @@ def _show_cards(
 
 def _get_first_row(count: int) -> int:
     """Return the index of the first experiment on the page in the address."""
-    text = url_state.get_value(_PAGE) or ""
+    text = url_state.get_value(PAGE) or ""
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
     last = max(count - 1, 0) // MAX_OPENED
     return min(max(number - 1, 0), last) * MAX_OPENED
@@ -166,7 +173,7 @@ def _format_pager(first: int, count: int) -> str:
     page, last = first // MAX_OPENED + 1, (count - 1) // MAX_OPENED + 1
     parameters = url_state.get_parameters()
     links = "".join(
-        link_markup("overview", label, parameters | {_PAGE: [str(number)]}, icon=False)
+        link_markup("overview", label, parameters | {PAGE: [str(number)]}, icon=False)
         for label, number in (
             ("First", 1),
             ("Previous", page - 1),
@@ -192,7 +199,7 @@ def _show_unknown(catalogue: Catalogue) -> None:
 def _show_head(catalogue: Catalogue, *, is_table: bool) -> Callable[[], None]:
     """Show the head; return the function that fills the picker of two runs."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        show_markup(_format_title(catalogue))
+        show_markup(format_title(catalogue))
         st.space("stretch")
         if is_table and (sample := _find_sample(catalogue)):
             show_link("compare", "See a sample", {url_state.EXPERIMENT: sample})
@@ -214,27 +221,11 @@ def _list_views(catalogue: Catalogue) -> tuple[str, str]:
     return (_TABLE, _CARDS) if len(catalogue.entries) > _MAX_CARDS else (_CARDS, _TABLE)
 
 
-def _format_table_head() -> str:
-    cells = []
-    for heading, fact, order in _COLUMNS:
-        content = escape_html(heading)
-        if order is not None:
-            content = link_markup("overview", heading, _add_parameter("sort", order), icon=False)
-        cells.append(format_element("span", content, **{"data-fact": fact}))
-    return format_element("div", "".join(cells), "card-head")
-
-
-def _add_parameter(name: str, value: str) -> url_state.Parameters:
-    """Return the address of the first page in another order."""
-    parameters = {key: old for key, old in url_state.get_parameters().items() if key != _PAGE}
-    return parameters | {name: [value]}
-
-
 def _show_filters(catalogue: Catalogue) -> None:
     url_state.show_search_field(
-        "find", "Search experiments", "Search name or description", clears=(_PAGE,)
+        "find", "Search experiments", "Search name or description", clears=(PAGE,)
     )
-    bare: dict[str, Any] = {"label_visibility": "collapsed", "width": 180, "clears": (_PAGE,)}
+    bare: dict[str, Any] = {"label_visibility": "collapsed", "width": 180, "clears": (PAGE,)}
     url_state.select_option("kind", "Show", _KINDS, **bare)
     url_state.select_option("sort", "Sort by", tuple(_ORDERS), **bare)
     url_state.select_option("view", "View", _list_views(catalogue), **bare)
@@ -248,7 +239,7 @@ def _arrange_entries(entries: list[Entry], *, is_large: bool) -> list[Entry]:
     query = (url_state.get_value("find") or "").strip().lower()
     kind = url_state.get_option("kind", _KINDS)
     order = url_state.get_option("sort", tuple(_ORDERS))
-    if not query and kind == _ANY_KIND and order == _BY_NAME:
+    if not query and kind == _ANY_KIND and order == BY_NAME:
         return entries
     cards = (
         FIRST_CARDS.find_cards(entry.path for entry in entries)
@@ -285,23 +276,10 @@ def _get_speedup_key(card: Card) -> tuple[float, ...]:
 
 _ANY_KIND: Final = "All kinds"
 _KINDS: Final = (_ANY_KIND, *KINDS)
-_BY_NAME: Final = "By name"
-_COLUMNS: Final = (
-    ("Experiment", "name", _BY_NAME),
-    ("Speedup", "speedup", "Largest speedup"),
-    ("Outcome, step time", "outcome", None),
-    ("Launches", "Launches", None),
-    ("GPU idle", "GPU idle", None),
-    ("Break-even", "Break-even after", None),
-    ("Peak memory", "Peak memory", None),
-    ("Steady state", "Steady-state memory", None),
-    ("GPU, date", "where", "Newest"),
-)
-"""Heading, name and order; None if it does not sort."""
 _ORDERS: Final[dict[str, Callable[[Card], tuple[float, ...]] | None]] = {
-    _BY_NAME: None,
-    "Largest speedup": _get_speedup_key,
-    "Newest": _get_age_key,
+    BY_NAME: None,
+    BY_SPEEDUP: _get_speedup_key,
+    NEWEST: _get_age_key,
 }
 
 
@@ -337,18 +315,6 @@ def _format_own_workload() -> str:
     )
 
 
-def _format_title(catalogue: Catalogue) -> str:
-    upload_count = sum(entry.is_upload for entry in catalogue.entries.values())
-    count = len(catalogue.entries) - upload_count
-    folders = ", ".join(format_folder(root) for root in catalogue.roots)
-    counts = f"{count or 'None'} found in {folders}" + (
-        f", {upload_count} uploaded by you" if upload_count else ""
-    )
-    return format_page_heading("overview", "Experiments") + format_element(
-        "p", escape_html(counts), "muted places"
-    )
-
-
 def _show_card(entry: Entry, *, is_large: bool) -> DeltaGenerator | None:
     """Show a card; return its placeholder if its traces are not loaded yet."""
     if not entry.is_upload:
@@ -362,37 +328,18 @@ def _show_card(entry: Entry, *, is_large: bool) -> DeltaGenerator | None:
 def _show_card_or_slot(entry: Entry, *, is_large: bool) -> DeltaGenerator | None:
     try:
         if STORE.has(entry.key, COMPARISON):
-            show_markup(_format_card(entry, _get_full_card(entry)))
+            show_markup(format_card(entry.name, _get_full_card(entry)))
             return None
         if is_large and (card := FIRST_CARDS.find_current_card(entry.path, get_theme())):
-            show_markup(_format_card(entry, card))
+            show_markup(format_card(entry.name, card))
             return None
-        markup = _format_card(entry, _get_first_card(entry))
+        markup = format_card(entry.name, _get_first_card(entry))
     except InputError as error:
         _show_unreadable(entry, str(error))
         return None
     slot = st.empty()
     slot.html(markup)
     return slot
-
-
-def _format_card(entry: Entry, card: Card) -> str:
-    query = {"experiment": entry.name}
-    # Open a program with many graphs on its Graphs page.
-    first = "graphs" if "graphs" in card.pages else "compare"
-    title = (
-        format_element("h2", link_markup(first, entry.name, query, icon=False))
-        + card.location_markup
-    )
-    pages = "".join(
-        link_markup(page, get_title(PAGES[page].tab_of or page), query) for page in card.pages
-    )
-    parts = (
-        format_element("div", title, "card-title"),
-        card.facts_markup,
-        format_element("div", pages, "card-pages"),
-    )
-    return format_element("article", "".join(parts), "card")
 
 
 def _get_first_card(entry: Entry) -> Card:
@@ -424,7 +371,7 @@ def _get_full_card(entry: Entry) -> Card:
 def _load_card(entry: Entry, *, is_large: bool = False) -> None:
     card = FIRST_CARDS.get_card(entry.path, get_theme(), _stop_if_left) if is_large else None
     try:
-        show_markup(_format_card(entry, card or _get_full_card(entry)))
+        show_markup(format_card(entry.name, card or _get_full_card(entry)))
     except InputError as error:
         _show_unreadable(entry, str(error))
 
@@ -432,7 +379,7 @@ def _load_card(entry: Entry, *, is_large: bool = False) -> None:
 def _stop_if_left() -> None:
     """End this run if its visitor has left or changed a filter."""
     # Streamlit looks for requests of the browser at each access.
-    st.session_state.get(_PAGE)
+    st.session_state.get(PAGE)
 
 
 def _show_unreadable(entry: Entry, problem: str) -> None:

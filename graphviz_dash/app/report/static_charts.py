@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.nodes.measured_graph import find_timing_replays, measure_graph
 from graphviz_dash.analysis.nodes.replay_faults import find_graph_faults
-from graphviz_dash.analysis.nodes.whole_graph import expand_graph
+from graphviz_dash.analysis.nodes.whole_graph import expand_graph, expand_graphs
 from graphviz_dash.app.compare.charts.static import (
     draw_break_even,
     draw_time_by_category,
@@ -96,8 +96,8 @@ def _draw_graph(comparison: Comparison, runs: list[Run]) -> str | None:
 def _draw_faults(comparison: Comparison, runs: list[Run]) -> str | None:
     """Draw the first graph with wrong or stopped replays. None if its faults are in no graph."""
     for run in runs:
-        for graph in run.graphs:
-            full_graph = expand_graph(run, graph.id)
+        ids = [graph.id for graph in run.graphs]
+        for graph, full_graph in zip(run.graphs, expand_graphs(run, ids), strict=True):
             faults = find_graph_faults(comparison.replay_diagnoses, run.name, full_graph)
             if faults is not None and faults.faults:
                 marked_graph = build_folded_graph(full_graph, faults=partial(dict, faults.states))

@@ -72,16 +72,21 @@ def create_table(*headings: str, right: Sequence[int] = ()) -> Table:
 
 
 def print_rows(
-    columns: Sequence[Column[_Row]], rows: Sequence[_Row], *, spare: Sequence[int] = ()
+    columns: Sequence[Column[_Row]],
+    rows: Sequence[_Row],
+    *,
+    lead: int = 1,
+    spare: Sequence[int] = (),
 ) -> None:
     """Print ``rows`` under the columns shown on the terminal."""
-    print_sections(columns, [rows], spare=spare)
+    print_sections(columns, [rows], lead=lead, spare=spare)
 
 
 def print_sections(
     columns: Sequence[Column[_Row]],
     sections: Sequence[Sequence[_Row]],
     *,
+    lead: int = 1,
     spare: Sequence[int] = (),
 ) -> None:
     """Print several groups of rows as one table."""
@@ -90,10 +95,17 @@ def print_sections(
     table = create_table(*(column.terminal_heading or "" for column in visible), right=numbers)
     for rows in sections:
         for row in rows:
-            table.add_row(*(build_cell(column.format(row)) for column in visible))
+            table.add_row(*(_build_row_cell(column, row) for column in visible))
         if len(sections) > 1:
             table.add_section()
-    print_table(table, spare=spare)
+    print_table(table, lead=lead, spare=spare)
+
+
+def _build_row_cell(column: Column[_Row], row: _Row) -> RenderableType:
+    text = column.format(row)
+    if column.limit is not None:
+        text = shorten(text, column.limit)
+    return build_cell(text, "dim" if column.is_dim else "")
 
 
 def print_table(table: Table, *, lead: int = 1, spare: Sequence[int] = ()) -> None:

@@ -78,6 +78,7 @@ class RankProgressDocument(TypedDict):
     busy: bool
     collectives: Count
     collectives_passed: Count
+    missing_collectives: list[Count]
 
 
 class ReplayStopDocument(TypedDict):
@@ -89,6 +90,7 @@ class ReplayStopDocument(TypedDict):
     title: Sentence
     advice: Sentence
     graph: str
+    key: str | None
     capture_place: str | None
     rank: Count | None
     replay: Count
@@ -215,6 +217,7 @@ def _build_stop(fault: StopFault) -> ReplayStopDocument:
         "title": CAUSE_TITLES[fault.cause],
         "advice": CAUSE_ADVICE[fault.cause],
         "graph": stop.graph,
+        "key": stop.key,
         "capture_place": _get_text(stop.capture_location),
         "rank": stop.rank,
         "replay": stop.replay,
@@ -234,6 +237,7 @@ def _build_stop(fault: StopFault) -> ReplayStopDocument:
                 "busy": item.is_busy,
                 "collectives": item.collectives,
                 "collectives_passed": item.collectives_passed,
+                "missing_collectives": list(item.missing_collectives),
             }
             for item in stop.ranks
         ],

@@ -8,6 +8,7 @@ from graphviz_dash.analysis.replay_check import (
     MemoryFault,
     ReplayCause,
     ReplayDiagnosis,
+    ReplayFault,
     StopFault,
     WrongOperator,
 )
@@ -18,11 +19,9 @@ from graphviz_dash.narrative.replay_check import (
     CAUSE_ADVICE,
     CAUSE_TITLES,
     format_differing_elements,
+    format_fault,
     format_gap,
-    format_memory_fault,
     format_replay_verdict,
-    format_stop,
-    format_wrong_operator,
     list_fault_facts,
 )
 from graphviz_dash.ui.page.markup import escape_html, format_element
@@ -32,13 +31,21 @@ from graphviz_dash.units import format_count
 
 def format_replay_check(diagnosis: ReplayDiagnosis) -> str:
     """Format the section of a check of replays."""
-    return (
-        _format_verdict(diagnosis)
-        + "".join(map(_format_stop, diagnosis.stops))
-        + "".join(map(_format_wrong, diagnosis.wrong))
-        + "".join(map(_format_memory, diagnosis.memory))
-        + _format_gaps(diagnosis)
-    )
+    # The verdict has the sentence of a single fault.
+    has_sentences = diagnosis.fault_count > 1
+    cards = [_format_fault(fault, has_sentences) for fault in diagnosis.faults]
+    return _format_verdict(diagnosis) + "".join(cards) + _format_gaps(diagnosis)
+
+
+def _format_fault(fault: ReplayFault, has_sentence: bool) -> str:
+    sentence = format_fault(fault) if has_sentence else None
+    match fault:
+        case StopFault():
+            return _format_stop(fault, sentence)
+        case WrongOperator():
+            return _format_wrong(fault, sentence)
+        case MemoryFault():
+            return _format_memory(fault, sentence)
 
 
 def _format_verdict(diagnosis: ReplayDiagnosis) -> str:
@@ -74,7 +81,7 @@ def _format_card(
     cause: ReplayCause,
     kind: str,
     badge: str,
-    sentence: str,
+    sentence: str | None,
     location: CodeLocation | None,
     facts: Iterable[tuple[str, str]],
     extra: str = "",
@@ -89,7 +96,7 @@ def _format_card(
         format_element("dt", escape_html(name)) + format_element("dd", escape_html(value))
         for name, value in facts
     )
-    details = format_element("p", escape_html(sentence))
+    details = format_element("p", escape_html(sentence)) if sentence else ""
     details += format_code(location) if location else ""
     details += format_element("dl", cells) + extra
     advice = format_element("h4", "Fix") + format_element("p", escape_html(CAUSE_ADVICE[cause]))
@@ -99,7 +106,7 @@ def _format_card(
     )
 
 
-def _format_stop(fault: StopFault) -> str:
+def _format_stop(fault: StopFault, sentence: str | None) -> str:
     stop = fault.stop
     suspect = stop.suspects[0] if stop.suspects else None
     suspect_location = suspect.location if suspect else None
@@ -107,19 +114,19 @@ def _format_stop(fault: StopFault) -> str:
         fault.cause,
         "illegal",
         stop.kind,
-        format_stop(fault),
+        sentence,
         suspect_location,
         list_fault_facts(fault),
     )
 
 
-def _format_wrong(wrong: WrongOperator) -> str:
+def _format_wrong(wrong: WrongOperator, sentence: str | None) -> str:
     extra = _format_elements(wrong.elements) if wrong.elements else ""
     return _format_card(
         wrong.cause,
         "silent",
         "wrong value",
-        format_wrong_operator(wrong),
+        sentence,
         wrong.operator.location,
         list_fault_facts(wrong),
         extra,
@@ -145,14 +152,14 @@ def _format_elements(elements: WrongElements) -> str:
     return caption + format_element("div", table, "scroll")
 
 
-def _format_memory(fault: MemoryFault) -> str:
+def _format_memory(fault: MemoryFault, sentence: str | None) -> str:
     memory = fault.memory
     location = memory.free_location or (memory.node.location if memory.node else None)
     return _format_card(
         fault.cause,
         "silent",
         memory.fate,
-        format_memory_fault(fault),
+        sentence,
         location,
         list_fault_facts(fault),
     )

@@ -14,14 +14,16 @@ from graphviz_dash.features.efficiency.analysis.ceilings_choice import (
 from graphviz_dash.features.efficiency.analysis.limits import LimitTerm, UnitLimit
 from graphviz_dash.features.efficiency.analysis.programmatic import ProgrammaticEdges
 from graphviz_dash.features.efficiency.analysis.rates import Rates
-from graphviz_dash.features.efficiency.analysis.report import EfficiencyReport
+from graphviz_dash.features.efficiency.analysis.report import EfficiencyGroup, EfficiencyReport
 from graphviz_dash.features.efficiency.analysis.rules.search import Remedy
 from graphviz_dash.features.efficiency.analysis.work import Bound
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.ceilings import Pipe, Traffic
+from graphviz_dash.narrative.columns import COUNT, MICROSECONDS, SHARE, Column, Unit
 from graphviz_dash.narrative.numbers import format_in_same_unit
 from graphviz_dash.units import (
     format_bytes,
+    format_count,
     format_flops,
     format_ns,
     format_percent,
@@ -227,8 +229,8 @@ def describe_device_half(audit: ProgrammaticEdges) -> str:
     """Describe which kernels wait and trigger, by their code."""
     if audit.unread == audit.edges:
         return (
-            "Whether their kernels wait and trigger is unknown: the capture pass reads the code of "
-            "kernels that a warmup loads."
+            "Whether their kernels wait and trigger is unknown: their code was not read. Collect a "
+            "workload, or record the program with --attribute."
         )
     texts = []
     if audit.without_trigger:
@@ -283,3 +285,32 @@ def format_term(limit: UnitLimit) -> str:
     if limit.term is LimitTerm.ARITHMETIC and limit.pipe is not None:
         return f"{limit.pipe.value} arithmetic"
     return limit.term.value if limit.term is not None else "unknown"
+
+
+def list_group_columns(report: EfficiencyReport, title: str) -> list[Column[EfficiencyGroup]]:
+    """List the columns of groups called ``title``; time above the limit needs known limits."""
+    limits: list[Column[EfficiencyGroup]] = [
+        Column("Above the limit", _get_excess_ns, MICROSECONDS, "above"),
+        Column("Unknown limit", lambda group: group.unknown_ns, MICROSECONDS, None),
+        Column(None, lambda group: _get_excess_share(report, group), SHARE, "share"),
+    ]
+    return [
+        Column(title, lambda group: group.name),
+        Column("Kernels", lambda group: group.kernels, COUNT),
+        Column("Time", lambda group: group.time_ns, MICROSECONDS),
+        *(() if isinstance(report.choice, Missing) else limits),
+        Column("Achieved GB/s", lambda group: group.bandwidth, _GIGA, None),
+        Column("Achieved GFLOP/s", lambda group: group.flop_rate, _GIGA, None),
+    ]
+
+
+_GIGA: Final = Unit(format_count, scale=1e9, pattern="%.0f")
+
+
+def _get_excess_ns(group: EfficiencyGroup) -> float | None:
+    return group.above_ns if group.unknown_ns < group.time_ns else None
+
+
+def _get_excess_share(report: EfficiencyReport, group: EfficiencyGroup) -> float | None:
+    excess_ns = _get_excess_ns(group)
+    return None if excess_ns is None or not report.above_ns else excess_ns / report.above_ns

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 import click
+from msgspec import structs
 
 from graphviz_dash.cli.text.output import (
-    build_cell,
-    create_table,
     print_heading,
     print_more,
-    print_table,
-    shorten,
+    print_rows,
 )
 from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.efficiency.analysis.limits import UnitLimit
 from graphviz_dash.features.efficiency.analysis.report import (
     EfficiencyReport,
     GroupKey,
@@ -31,9 +30,11 @@ from graphviz_dash.features.efficiency.narrative import (
     format_advice_title,
     format_range,
     format_term,
+    list_group_columns,
 )
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.units import format_count, format_ns, format_percent
+from graphviz_dash.narrative.columns import COUNT, MICROSECONDS, SHARE, Column
+from graphviz_dash.units import format_ns
 
 _BRIEF_GROUPS: Final = 8
 _BRIEF_ADVICE: Final = 4
@@ -66,22 +67,11 @@ def print_efficiency(report: EfficiencyReport, key: GroupKey, *, everything: boo
 def _print_groups(report: EfficiencyReport, key: GroupKey, *, everything: bool) -> None:
     groups = group_limits(report, key)
     print_heading(f"Time above the limit by {key.value}")
-    table = create_table(key.value, "kernels", "time", "above", "share", right=range(1, 5))
     rows = groups if everything else groups[:_BRIEF_GROUPS]
-    for group in rows:
-        has_limit = group.unknown_ns < group.time_ns
-        table.add_row(
-            build_cell(group.name if everything else shorten(group.name, _NAME_LENGTH)),
-            build_cell(format_count(group.kernels)),
-            build_cell(format_ns(group.time_ns)),
-            build_cell(format_ns(group.above_ns if has_limit else None)),
-            build_cell(
-                format_percent(group.above_ns / report.above_ns)
-                if has_limit and report.above_ns
-                else "–"
-            ),
-        )
-    print_table(table)
+    columns = list_group_columns(report, key.value.capitalize())
+    if not everything:
+        columns[0] = structs.replace(columns[0], limit=_NAME_LENGTH)
+    print_rows(columns, rows)
     print_more(len(groups), len(rows))
 
 
@@ -101,19 +91,21 @@ def _print_advice(report: EfficiencyReport, *, everything: bool) -> None:
 
 def _print_calls(report: EfficiencyReport) -> None:
     print_heading("Operator calls")
-    table = create_table(
-        "node", "operator", "kernel", "time", "limit", "share", "limited by", right=(0, 3, 4, 5)
+    limits = sorted(report.limits, key=lambda entry: -entry.above_ns)
+    print_rows(
+        [
+            Column("Node", lambda limit: report.items[limit.unit.items[0]].index, COUNT),
+            Column("Operator", lambda limit: _get_operator(report, limit) or ""),
+            Column("Kernel", lambda limit: limit.name, limit=60),
+            Column("Time", lambda limit: limit.time_ns, MICROSECONDS),
+            Column("Limit", lambda limit: limit.limit_ns, MICROSECONDS),
+            Column("Share", lambda limit: limit.share, SHARE),
+            Column("Limited by", format_term),
+        ],
+        limits,
     )
-    for limit in sorted(report.limits, key=lambda entry: -entry.above_ns):
-        item = report.items[limit.unit.items[0]]
-        operator = (item.origin.call_operator or item.origin.op) if item.origin else None
-        table.add_row(
-            build_cell(format_count(item.index)),
-            build_cell(operator or ""),
-            build_cell(shorten(limit.name, 60)),
-            build_cell(format_ns(limit.time_ns)),
-            build_cell(format_ns(limit.limit_ns)),
-            build_cell(format_percent(limit.share)),
-            build_cell(format_term(limit)),
-        )
-    print_table(table)
+
+
+def _get_operator(report: EfficiencyReport, limit: UnitLimit) -> str | None:
+    origin = report.items[limit.unit.items[0]].origin
+    return (origin.call_operator or origin.op) if origin else None

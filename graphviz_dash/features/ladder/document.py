@@ -158,6 +158,7 @@ class CoverageDocument(Document, frozen=True):
     graph_step_ns: Ns | None = field(name="predicted_step_time")
     predicted_low: Ns | None
     predicted_high: Ns | None
+    throughput_gain: Fraction | None
     memory: Bytes
     startup_ns: WholeNs = field(name="startup")
     options: list[str]

@@ -187,7 +187,7 @@ def describe_coverage(family: FamilyReport, coverage: Coverage) -> str:
         f"Graphs for {amount} would save about {format_ns(gain_ns)} per step above "
         f"{format_count(coverage.largest_graph)}"
     )
-    if share is not None:
+    if share is not None and coverage.throughput_gain is None:
         text += f" ({format_percent(share)} of the family's time)"
     return f"{text} and cost {cost}. {_describe_predicted_step(coverage)}"
 
@@ -197,6 +197,8 @@ def _describe_predicted_step(coverage: Coverage) -> str:
     spread = coverage.graph_step_spread
     limits = "" if spread is None else f" ({format_ns(spread.low)} to {format_ns(spread.high)})"
     text = f"Such a step would take about {graph}{limits} instead of {eager}"
+    if coverage.throughput_gain is not None:
+        text += f", and throughput would rise by about {format_percent(coverage.throughput_gain)}"
     if spread is None:
         return f"{text}, extrapolated: measure it."
     return f"{text}. The range is the variation within the recording: measure the new sizes."

@@ -11,32 +11,39 @@ from graphviz_dash.cli.text.output import (
     build_cell,
     create_table,
     print_heading,
+    print_rows,
     print_table,
 )
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.launch import narrative as words
 from graphviz_dash.features.launch import observer_narrative as observers
 from graphviz_dash.features.launch.analysis.launch_comparison import LaunchComparison, PublishedTime
-from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts
-from graphviz_dash.features.launch.analysis.launch_fit import GrowthFit
+from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts, TopologyCosts
 from graphviz_dash.features.launch.analysis.observer_effect import (
     ObserverEffect,
     StepMeasure,
     compute_observer_effect,
 )
 from graphviz_dash.features.launch.analysis.own_graphs import list_program_graphs
+from graphviz_dash.features.launch.columns import (
+    FIT_COLUMNS,
+    build_measure_column,
+    list_comparison_columns,
+    list_fit_rows,
+    list_own_columns,
+    list_published_columns,
+)
 from graphviz_dash.features.launch.narrative import (
-    MEASURE_TITLES,
     describe_extra_costs,
     describe_launch_comparison,
     describe_launch_costs,
     format_chain_family,
-    format_interval,
     format_topology,
 )
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
 from graphviz_dash.model.run import Experiment
+from graphviz_dash.narrative.columns import Column
 from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio
 
 
@@ -55,69 +62,27 @@ def print_recording(path: str, costs: LaunchCosts) -> None:
     for text in describe_extra_costs(costs):
         click.echo(text)
     print_heading("Growth along a linear chain")
-    _print_fits(costs.lines)
+    print_rows(FIT_COLUMNS, list_fit_rows("linear chains", costs.lines))
     for family, fits in costs.chains.items():
-        print_heading(f"Growth over {format_chain_family(family)}, by total nodes")
-        _print_fits(fits)
+        title = format_chain_family(family)
+        print_heading(f"Growth over {title}, by total nodes")
+        print_rows(FIT_COLUMNS, list_fit_rows(title, fits))
     print_heading("Medians")
     measures = [
         measure for measure in LaunchMeasure if any(measure in row.timings for row in costs.rows)
     ]
-    headings = ["graph", *(MEASURE_TITLES[measure] for measure in measures)]
-    table = create_table(*headings, right=range(1, len(headings)))
-    for row in costs.rows:
-        values = (row.get_median(measure) for measure in measures)
-        texts = (ABSENT_TEXT if value is None else format_ns(value) for value in values)
-        table.add_row(
-            build_cell(format_topology(row.topology)), *(build_cell(text) for text in texts)
-        )
-    print_table(table)
-
-
-def _print_fits(fits: Mapping[LaunchMeasure, GrowthFit]) -> None:
-    headings = ("measure", "base", "95%", "per node", "95%", "from node", "95%")
-    table = create_table(*headings, right=(1, 3, 5))
-    for measure, fit in fits.items():
-        knees = fit.knee_interval
-        table.add_row(
-            build_cell(MEASURE_TITLES[measure]),
-            build_cell(format_ns(fit.base_ns)),
-            build_cell(format_interval(fit.base_interval), "dim"),
-            build_cell(f"{fit.slope_ns:.2f} ns"),
-            build_cell(format_interval(fit.slope_interval), "dim"),
-            build_cell(format_count(fit.knee)),
-            build_cell(f"{knees.low:,.0f} to {knees.high or 0:,.0f}", "dim"),
-        )
-    print_table(table)
+    columns: list[Column[TopologyCosts]] = [
+        Column("Graph", lambda row: format_topology(row.topology)),
+        *(build_measure_column(measure) for measure in measures),
+    ]
+    print_rows(columns, costs.rows)
 
 
 def print_launch_comparison(comparison: LaunchComparison) -> None:
     """Print medians side by side."""
     print_heading("Medians and their ratios to the first recording")
     click.echo(escape_control_characters(describe_launch_comparison(comparison)))
-    names = comparison.names
-    headings = ["measure", "graph"]
-    for name in names:
-        headings += [name] if name is names[0] else [name, ""]
-    headings += ["difference", "spread", ""]
-    table = create_table(*headings, right=range(2, len(headings) - 1))
-    for difference in comparison.differences:
-        cells = [
-            build_cell(MEASURE_TITLES[difference.measure]),
-            build_cell(format_topology(difference.topology)),
-        ]
-        for column, (median, ratio) in enumerate(
-            zip(difference.medians, difference.ratios, strict=True)
-        ):
-            cells.append(build_cell(format_ns(median)))
-            if column:
-                cells.append(build_cell(format_ratio(ratio)))
-        cells += [
-            build_cell(format_ns(difference.largest_gap), "dim"),
-            build_cell(format_ns(difference.spread), "dim"),
-        ]
-        table.add_row(*cells, build_cell("within" if difference.is_within_spread else "outside"))
-    print_table(table)
+    print_rows(list_comparison_columns(comparison), comparison.differences)
 
 
 def print_published(
@@ -132,33 +97,7 @@ def print_published(
             f"{publication.newer}; {publication.reading_method}."
         )
     )
-    headings = [
-        "measure",
-        "chains",
-        "nodes per chain",
-        "toolkit 11.8",
-        "toolkit 12.6",
-        *names,
-        "from",
-    ]
-    table = create_table(*headings, right=range(1, len(headings) - 1))
-    for row in rows:
-        medians = [
-            ABSENT_TEXT if (median := row.medians[name]) is None else format_ns(median)
-            for name in names
-        ]
-        table.add_row(
-            build_cell(MEASURE_TITLES[row.measure]),
-            build_cell(format_count(row.chains)),
-            build_cell(format_count(row.length)),
-            *(
-                build_cell(ABSENT_TEXT if time is None else format_ns(time))
-                for time in (row.older_ns, row.newer_ns)
-            ),
-            *(build_cell(text) for text in medians),
-            build_cell(row.source, "dim"),
-        )
-    print_table(table)
+    print_rows(list_published_columns(names), rows)
     for statement in publication.statements:
         click.echo(escape_control_characters(statement))
 
@@ -177,38 +116,7 @@ def print_own_graphs(
         return
     for sentence in words.describe_own_graphs(graphs, _MAX_SENTENCES):
         click.echo(escape_control_characters(sentence))
-    measures = [
-        measure for measure in LaunchMeasure if any(measure in graph.timings for graph in graphs)
-    ]
-    headings = ["run", "graph", "nodes", "linear share", "roots", "width"]
-    headings += [words.MEASURE_TITLES[measure] for measure in measures] + ["chain", "of chain"]
-    table = create_table(*headings, right=range(2, len(headings)))
-    for graph in graphs:
-        shape = graph.shape
-        shape_texts = (
-            (
-                format_percent(shape.chained_share),
-                format_count(shape.roots),
-                format_count(shape.width),
-            )
-            if shape
-            else (ABSENT_TEXT,) * 3
-        )
-        timings = [
-            format_ns(graph.timings[measure].summary.median)
-            if measure in graph.timings
-            else ABSENT_TEXT
-            for measure in measures
-        ]
-        chain_cost = graph.chain
-        chain = (
-            (format_ns(chain_cost.ns), format_ratio(chain_cost.ratio))
-            if chain_cost
-            else (ABSENT_TEXT, ABSENT_TEXT)
-        )
-        texts = (graph.run, graph.name, format_count(graph.nodes), *shape_texts, *timings, *chain)
-        table.add_row(*(build_cell(text) for text in texts))
-    print_table(table, lead=2)
+    print_rows(list_own_columns(graphs), graphs, lead=2)
     for missing in words.describe_untimed_measures(graphs):
         click.echo(escape_control_characters(missing))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,7 @@ _PAGE_STATE: Final = "page-loaded"
 _REPORTED_DAMAGE: Final = "damage-told"
 """Session key: traces whose damaged cache was already reported."""
 _MAX_NAMES: Final = 3
+_POLL_S: Final = 0.05
 
 
 def get_visitor() -> str:
@@ -45,16 +46,23 @@ def get_listing(*, uses_cache: bool = False) -> Catalogue:
     )
 
 
-def has_outdated_listing(listing: Catalogue) -> bool:
-    """Search the folders of a stored listing; True if they contain other experiments."""
+def has_outdated_listing(listing: Catalogue, poll: Callable[[], object]) -> bool:
+    """Search the folders of a stored listing; True if they contain other experiments.
+
+    ``poll`` is called while waiting; it may raise an exception to stop.
+    """
     if not listing.is_from_cache:
         return False
-    refresh_listing()
+    search = refresh_searches()
+    while search.is_alive():
+        poll()
+        search.join(_POLL_S)
+    st.session_state[_PAGE_STATE] = True
     return get_listing().entries.keys() != listing.entries.keys()
 
 
 def refresh_listing() -> None:
-    """Search large folders again."""
+    """Search large folders again, in the background."""
     st.session_state[_PAGE_STATE] = True
     refresh_searches()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import streamlit as st
 
@@ -12,21 +12,21 @@ from graphviz_dash.narrative.columns import Column
 from graphviz_dash.ui.page.markup import escape_html, format_element
 
 _Row = TypeVar("_Row")
-_MAX_FULL_ROWS = 12
+_MAX_FULL_ROWS: Final = 12
 """Maximum number of rows of a table in full height."""
+_HEIGHT: Final = 420
+"""Height of a longer table in pixels."""
 
 
 def show_rows(
     columns: Sequence[Column[_Row]],
     rows: Sequence[_Row],
     alt: str,
-    *,
-    height: int = 420,
     **options: Any,
 ) -> None:
     """Show ``rows`` as a sortable table with plain numbers; their unit is in the heading.
 
-    Longer tables scroll within ``height`` pixels.
+    Longer tables scroll. ``options`` are those of ``st.dataframe``.
     """
     visible = {f"{column.title}{column.unit.suffix}": column for column in _list_shown(columns)}
     st.dataframe(
@@ -34,17 +34,26 @@ def show_rows(
             heading: [_convert(column.read(row), column.unit.scale) for row in rows]
             for heading, column in visible.items()
         },
-        column_config={
-            heading: st.column_config.NumberColumn(format=column.unit.pattern)
-            for heading, column in visible.items()
-            if column.unit.pattern is not None
-        },
+        column_config={heading: _configure(column) for heading, column in visible.items()},
         hide_index=True,
-        height="content" if len(rows) <= _MAX_FULL_ROWS else height,
-        placeholder="–",
+        **{
+            "height": "content" if len(rows) <= _MAX_FULL_ROWS else _HEIGHT,
+            "placeholder": "–",
+            **options,
+        },
         alt=alt,
-        **options,
     )
+
+
+def _configure(column: Column[Any]) -> Any:
+    shared: dict[str, Any] = {
+        "width": column.width,
+        "help": column.help,
+        "pinned": column.is_sticky or None,
+    }
+    if column.unit.pattern is not None:
+        return st.column_config.NumberColumn(format=column.unit.pattern, **shared)
+    return st.column_config.Column(**shared)
 
 
 def list_headings(columns: Sequence[Column[_Row]]) -> list[str]:

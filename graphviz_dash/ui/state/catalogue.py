@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from contextlib import suppress
 from functools import cache, cached_property
@@ -35,8 +36,8 @@ _MAX_SEARCHED: Final = 500
 """Number of experiments above which a search costs more than drawing a page."""
 _REUSE_S: Final = 10.0
 """Seconds that the search of such a folder is reused for a page that is loaded."""
-_REUSE_ON_PAGE_S: Final = 60.0
-"""Seconds that it is reused for interactions on that page."""
+_REUSE_ON_PAGE_S: Final = 600.0
+"""Seconds that it is reused for interactions on that page, each of which starts another search."""
 
 
 class Entry(Struct, frozen=True, dict=True):
@@ -104,8 +105,8 @@ class Catalogue(Struct, frozen=True):
 
 def format_folder(folder: Path) -> str:
     """Format a folder relative to the server's start folder."""
-    here = Path(os.environ.get(STARTED_IN_VARIABLE) or Path.cwd())
-    return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
+    start = Path(os.environ.get(STARTED_IN_VARIABLE) or Path.cwd())
+    return str(folder.relative_to(start)) if folder.is_relative_to(start) else str(folder)
 
 
 def format_pair_name(first: str, second: str) -> str:
@@ -115,6 +116,8 @@ def format_pair_name(first: str, second: str) -> str:
 
 _SEARCHES: Final[dict[Path, _Search]] = {}
 """Recent searches of large folders."""
+_SEARCH_LOCK: Final = threading.Lock()
+"""Held during a search, so that pages wait for it and do not start another one."""
 _CACHED_SEARCHES: Final[dict[Path, _NamedExperiments | None]] = {}
 """Results in the cache, as last loaded or stored; None if it has none."""
 
@@ -160,10 +163,33 @@ def list_experiments(
             problems.append(str(error))
             continue
         problems += result.problems
-        for name, path in result.experiments:
-            unique = _build_unique_name(name, entries)
-            entries[unique] = Entry(unique, path, is_upload=root == uploads)
+        _add_entries(entries, result, is_upload=root == uploads)
     return Catalogue(entries, get_roots(), tuple(problems), is_from_cache)
+
+
+def list_known_experiments(visitor: str) -> Catalogue | None:
+    """List the experiments as last found, without a search of folders.
+
+    None if a folder is unknown or small, or if the visitor has uploads.
+    """
+    if UPLOADS.get_folder(visitor) is not None:
+        return None
+    entries: dict[str, Entry] = {}
+    for root in get_roots():
+        recent = _SEARCHES.get(root)
+        result = _load_search(root) if recent is None else recent.experiments
+        if result is None:
+            return None
+        _add_entries(entries, result)
+    return Catalogue(entries, get_roots(), (), is_from_cache=True)
+
+
+def _add_entries(
+    entries: dict[str, Entry], result: _NamedExperiments, *, is_upload: bool = False
+) -> None:
+    for name, path in result.experiments:
+        unique = _build_unique_name(name, entries)
+        entries[unique] = Entry(unique, path, is_upload=is_upload)
 
 
 class _NamedExperiments(Struct, frozen=True):
@@ -214,25 +240,40 @@ class _Search(Struct, frozen=True):
     """Time of its end, in seconds of the monotonic clock."""
 
 
-def refresh_searches() -> None:
-    """Search large folders again whose last search is not recent."""
-    for root in list(_SEARCHES):
-        with suppress(InputError):  # the next page reports this
-            _search(root, _REUSE_S)
+def refresh_searches() -> threading.Thread:
+    """Search large folders again whose last search is not recent, in a background thread."""
+    thread = threading.Thread(target=_refresh, name="graphviz-dash search", daemon=True)
+    thread.start()
+    return thread
+
+
+def _refresh() -> None:
+    for root in get_roots():
+        if root in _SEARCHES or _CACHED_SEARCHES.get(root) is not None:
+            with suppress(InputError):  # the next page reports this
+                _search(root, _REUSE_S)
 
 
 def _search(root: Path, reuse_s: float) -> _NamedExperiments:
     """Search a folder, or return a recent result if it contains many experiments."""
+    if (recent := _get_recent_search(root, reuse_s)) is not None:
+        return recent
+    with _SEARCH_LOCK:
+        if (recent := _get_recent_search(root, reuse_s)) is not None:
+            return recent
+        result = _name(root, links=True)
+        if len(result.experiments) > _MAX_SEARCHED:
+            _SEARCHES[root] = _Search(result, time.monotonic())
+            _store_search(root, result)
+        else:
+            _SEARCHES.pop(root, None)
+        return result
+
+
+def _get_recent_search(root: Path, reuse_s: float) -> _NamedExperiments | None:
     recent = _SEARCHES.get(root)
-    if recent is not None and time.monotonic() - recent.end_s < reuse_s:
-        return recent.experiments
-    result = _name(root, links=True)
-    if len(result.experiments) > _MAX_SEARCHED:
-        _SEARCHES[root] = _Search(result, time.monotonic())
-        _store_search(root, result)
-    else:
-        _SEARCHES.pop(root, None)
-    return result
+    is_recent = recent is not None and time.monotonic() - recent.end_s < reuse_s
+    return recent.experiments if recent is not None and is_recent else None
 
 
 def _name(root: Path, *, links: bool) -> _NamedExperiments:
@@ -253,10 +294,10 @@ def list_launches() -> dict[str, Path]:
         for path in find_launches(root):
             name = path.relative_to(root).as_posix() if path != root else path.name
             recordings.setdefault(name, path)
-    resolved = {path.resolve() for path in recordings.values()}
-    shipped = find_reference_launches()
+    known = {path.resolve() for path in recordings.values()}
+    references = find_reference_launches()
     return recordings | {
-        name: path for name, path in shipped.items() if path.resolve() not in resolved
+        name: path for name, path in references.items() if path.resolve() not in known
     }
 
 

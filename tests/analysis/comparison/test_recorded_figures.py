@@ -260,6 +260,8 @@ def test_the_step_of_an_engine_covers_all_its_steps(name: str) -> None:
     assert step.is_median
     assert list(list_step_times(run)) == periods
     # The sentence and the table share the median.
-    text = format_recorded_steps(compared_sample(name)["default-sizes"])
-    assert text.startswith(f"median step {format_ns(step.ns)},")
+    comparison = compared_sample(name)
+    assert format_ns(step.ns) in build_headline(comparison)
+    text = format_recorded_steps(comparison["default-sizes"])
+    assert text == "" or text.startswith(f"median step {format_ns(step.ns)},")
     assert step.ns == pytest.approx(float(np.median(periods)), rel=0.01)

@@ -276,7 +276,7 @@ def test_a_stored_listing_shows_nothing_that_is_gone(
     monkeypatch.setattr(
         overview,
         "has_outdated_listing",
-        lambda listed: listings.append(listed) or has_outdated_listing(listed),
+        lambda listed, poll: listings.append(listed) or has_outdated_listing(listed, poll),
     )
     assert show_in_new_server() == ["toy-0", "toy-1", "toy-2"]
     assert [listed.is_from_cache for listed in listings] == [True]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,14 @@ def test_modules_are_read_while_they_are_loaded(monkeypatch: pytest.MonkeyPatch)
     # CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_MODULE_LOADED
     assert cupti.enabled == [(3, 6)]
     assert cupti.unsubscribed
+
+
+def test_a_forked_child_leaves_cupti_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    cupti = _Cupti()
+    monkeypatch.setattr(modules, "_load_library", lambda: cupti)
+    with watch_modules():
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert not cupti.unsubscribed
 
 
 def test_kernels_of_one_name_that_differ_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,3 +107,35 @@ def test_what_is_served_is_noted_to_the_end(tmp_path: Path) -> None:
     """
     assert run(tmp_path, CAPTURE + flat(program), "--steps", "0").returncode == 0
     assert loop_of(tmp_path).steps.kind.count(StepKind.REPLAY) == 1300
+
+
+COUNT_INSTRUCTIONS = """
+import sys
+
+calls = instructions = 0
+
+def trace(frame, event, _):
+    global calls, instructions
+    frame.f_trace_opcodes = True
+    calls += event == "call"
+    instructions += event == "opcode"
+    return trace
+
+g = captured()
+for _ in range(2000):
+    g.replay()
+sys.settrace(trace)
+for _ in range(100):
+    g.replay()
+sys.settrace(None)
+print(calls, instructions, file=sys.stderr)
+"""
+
+
+def test_a_replay_at_rest_calls_nothing_but_torch(tmp_path: Path) -> None:
+    program = CAPTURE + COUNT_INSTRUCTIONS
+    result = run(tmp_path, program, "--steps", "0")
+    calls, instructions = map(int, result.stderr.splitlines()[0].split())
+    # Without the recorder, torch's method and its base class's make the same number of calls.
+    assert calls == 200
+    assert instructions <= 100 * 45

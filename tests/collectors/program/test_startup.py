@@ -5,9 +5,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from collectors.program.bundle import end_startup
 from graphviz_dash.model.ledger import Ledger, SampleKind, SpanKind
 from tests.collectors.program.recorded import CAPTURE, run, seen
+from tests.ledgers import MS, make_ledger
 
 
 def ledger_of(folder: Path, program: str, *options: str) -> Ledger:
@@ -110,3 +113,38 @@ print(recording, len(gc.callbacks), importlib._bootstrap._load_unlocked.__name__
 """
     done = run(tmp_path, CAPTURE + program, "--steps", "0")
     assert done.stdout.strip() == "(1, 'load') 0 _load_unlocked", done.stdout
+
+
+def test_the_ledger_of_a_forked_child_starts_with_the_fork(tmp_path: Path) -> None:
+    """Engines fork their workers, which load the model long before their first capture."""
+    Path(tmp_path / "slow_engine.py").write_text("import time; time.sleep(0.05)\n")
+    program = """
+import os, sys, time
+time.sleep(0.2)
+child = os.fork()
+if child == 0:
+    import slow_engine
+    torch.cuda._lazy_init()
+    time.sleep(0.1)
+    g = captured()
+    g.replay()
+    sys.exit()
+os.waitpid(child, 0)
+"""
+    ledger = ledger_of(tmp_path, program, "--steps", "0")
+    assert any(span.kind is SpanKind.IMPORT and span.name == "slow_engine" for span in ledger.spans)
+    context = ledger.samples[0]
+    capture = next(span for span in ledger.spans if span.kind is SpanKind.CAPTURE)
+    assert context.kind is SampleKind.CONTEXT
+    assert capture.start_ns - context.time_ns > 90_000_000
+    assert ledger.startup_end_ns is not None
+    assert ledger.startup_end_ns < 10_000_000_000
+
+
+def test_a_killed_process_ends_its_start_up_like_others() -> None:
+    """SGLang kills its scheduler, sometimes before it replayed as often as it captured."""
+    killed = make_ledger(startup_end_ns=None)
+    assert end_startup(killed).startup_end_ns == 3_602 * MS
+    assert end_startup(make_ledger()) == make_ledger()
+    early = tuple(replace(graph, first_replay_ns=3_390 * MS) for graph in killed.graphs)
+    assert end_startup(replace(killed, graphs=early)).startup_end_ns is None

@@ -9,10 +9,17 @@ import pytest
 from msgspec.structs import astuple, replace
 
 from collectors.replays.marks_file import MarksFile, MarksFullError
-from collectors.replays.monitor import ReplayMonitor, find_frontier, format_hang
+from collectors.replays.monitor import (
+    ReplayMonitor,
+    find_frontier,
+    find_missing_collectives,
+    format_hang,
+)
 from collectors.replays.notes import GraphNote, NodeNote, NoteFolder, ProcessNote
+from graphviz_dash.analysis.replay_check import diagnose_replays
 from graphviz_dash.model.doctor import CodeLocation
 from graphviz_dash.model.replay_check import MemoryFate, ReplayStop
+from graphviz_dash.narrative.replay_check import format_replay_verdict
 from tests.builders import captured_graph, chain
 
 PLACE = CodeLocation("train.py", 12, "step", 11, ("a = 1", "b = a @ a"))
@@ -181,7 +188,7 @@ def test_ranks_share_a_folder(tmp_path: Path) -> None:
     for clock.now in (0.0, 6.0):
         monitor.poll()
     assert [(hang.rank, hang.collectives_passed) for hang in hangs] == [(0, 0), (1, 1)]
-    expected = [(0, 1, True, 2, 0), (1, 1, True, 2, 1)]
+    expected = [(0, 1, True, 2, 0, ()), (1, 1, True, 2, 1, ())]
     for hang in hangs:
         assert [astuple(item) for item in hang.ranks] == expected
     assert list(monitor.collect(0).stops) == hangs
@@ -226,3 +233,51 @@ def test_graphs_with_faults_are_kept_with_their_bodies(tmp_path: Path) -> None:
     graphs = monitor.read_faulty_graphs(monitor.collect(1))
     assert [(graph.id, len(graph.nodes)) for graph in graphs] == [("graph-1", 3), ("graph-1.0", 1)]
     assert [graph.id for graph in monitor.read_first_graph()] == ["graph-0", "graph-0.0"]
+
+
+def test_errors_of_the_check_are_reported(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    program.replay(program.capture(), 1)
+    note = program.folder.read_process()
+    assert note is not None
+    failed = replace(note, failures=3, first_failure="KeyError at lifetimes.py:12")
+    program.folder.write_process(failed)
+    (gap,) = watch(tmp_path)[0].collect(0).gaps
+    assert (gap.subject, gap.count) == ("checks", 3)
+    assert "KeyError at lifetimes.py:12" in gap.reason
+
+
+def make_note(*names: str) -> GraphNote:
+    nodes = tuple(NodeNote("kernel", name, None, None, None) for name in names)
+    return GraphNote("graph-0", 0, None, nodes, (), ())
+
+
+@pytest.mark.parametrize(
+    ("second", "missing"),
+    [
+        (("gemm", "nccl", "gemm", "nccl"), ()),
+        (("gemm", "gemm", "nccl"), (1,)),
+        (("gemm", "nccl", "gemm"), (2,)),
+        (("gemm", "gemm"), (1, 2)),
+        (("gemm", "gemm", "nccl", "tail"), ()),
+        (("nccl", "gemm", "nccl"), ()),
+    ],
+)
+def test_collectives_that_a_graph_lacks(second: tuple[str, ...], missing: tuple[int, ...]) -> None:
+    first = make_note("gemm", "nccl", "gemm", "nccl")
+    assert find_missing_collectives(first, make_note(*second)) == missing
+
+
+def test_a_label_names_the_graph_of_a_hang(tmp_path: Path) -> None:
+    program = Program(tmp_path, rank=1)
+    number = program.capture()
+    (note,) = program.folder.read_graphs()
+    program.folder.write_graph(replace(note, key="decode batch=16"))
+    program.replay(number, 1, nodes=1)
+    monitor, hangs, clock = watch(tmp_path)
+    for clock.now in (0.0, 6.0):
+        monitor.poll()
+    (hang,) = hangs
+    assert "rank 1, graph-0 (decode batch=16), replay 1" in format_hang(hang)
+    sentence = format_replay_verdict(diagnose_replays(monitor.collect(0)))
+    assert sentence.startswith("Replay 1 of graph-0 (decode batch=16) of rank 1 hangs")

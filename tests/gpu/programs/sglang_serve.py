@@ -10,7 +10,7 @@ from engine_traffic import MODEL, make_rounds
 
 
 def main() -> None:
-    """Serve each round of requests once."""
+    """Serve each round of requests three times."""
     import sglang
 
     with tempfile.TemporaryDirectory() as folder:
@@ -27,7 +27,7 @@ def main() -> None:
             random_seed=0,
         )
     draw = random.Random(0)
-    for requests in make_rounds():
+    for requests in 3 * make_rounds():
         engine.generate(
             input_ids=[
                 [draw.randrange(1000, 30000) for _ in range(length)] for length, _ in requests

@@ -14,7 +14,7 @@ from vllm import LLM, SamplingParams
 
 
 def main() -> None:
-    """Serve each round of requests twice."""
+    """Serve each round of requests three times."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "config.json").write_text(json.dumps(MODEL))
         engine = LLM(
@@ -28,7 +28,7 @@ def main() -> None:
             seed=0,
         )
     draw = random.Random(0)
-    for requests in 2 * make_rounds():
+    for requests in 3 * make_rounds():
         prompts = [
             {"prompt_token_ids": [draw.randrange(1000, 30000) for _ in range(length)]}
             for length, _ in requests

@@ -42,3 +42,19 @@ def deferred_free() -> Step:
         return total
 
     return step
+
+
+def copy_512_mib() -> Step:
+    """R12: a copy that is slower in a capture."""
+    return _copy(512 << 20)
+
+
+def copy_508_mib() -> Step:
+    """R12: the largest copy of the report that is not."""
+    return _copy(508 << 20)
+
+
+def _copy(size: int) -> Step:
+    source = torch.ones(size, dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    return lambda: target.copy_(source)

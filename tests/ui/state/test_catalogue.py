@@ -37,10 +37,10 @@ def test_an_interaction_waits_for_no_search_and_the_next_one_sees_what_arrived(
     make_run(roots / "group" / "second", "eager")
     now(11.0)
     assert list_names(reuses_search=True) == ["first"]
-    catalogue.refresh_searches()
+    catalogue.refresh_searches().join()
     assert list_names(reuses_search=True) == ["first", "group/second"]
     make_run(roots / "third", "eager")
-    now(72.0)
+    now(612.0)
     assert list_names(reuses_search=True) == ["first", "group/second", "third"]
 
 

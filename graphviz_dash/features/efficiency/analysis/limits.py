@@ -8,12 +8,13 @@ from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.features.efficiency.analysis.items import WorkItem
 from graphviz_dash.features.efficiency.analysis.rates import Rates
 from graphviz_dash.features.efficiency.analysis.units import WorkUnit
-from graphviz_dash.features.efficiency.analysis.work import Work
+from graphviz_dash.features.efficiency.analysis.work import Bound, Work
 from graphviz_dash.model.ceilings import Pipe
 from graphviz_dash.model.graph import Operand
 
@@ -22,6 +23,9 @@ NEAR_LIMIT: Final = 1.2
 
 _MODEL_ERROR: Final = 1.1
 """A kernel this much faster than device memory allows has its data in L2."""
+
+_LOOSE_BOUND_REASON: Final = "the kernel does less work than its sizes allow"
+"""Reason for an unknown limit."""
 
 _PIPES: Final = {
     "double": Pipe.FP64,
@@ -126,6 +130,8 @@ def _compute_limit(
     pipe = find_pipe(work, [item.name for item in unit_items], single_ns, rates)
     rate = None if pipe is None else rates.get_flop_rate(pipe)
     arithmetic_ns = work.flops / rate * 1e9 if rate else 0.0
+    if work.bound is Bound.UPPER and max(memory_ns, arithmetic_ns) > _MODEL_ERROR * single_ns:
+        return replace(base, unit=replace(unit, missing=_LOOSE_BOUND_REASON))
     limit_ns = max(memory_ns, arithmetic_ns, rates.launch_ns)
     if arithmetic_ns >= memory_ns and arithmetic_ns >= rates.launch_ns:
         term = LimitTerm.ARITHMETIC

@@ -16,7 +16,7 @@ from graphviz_dash.analysis.nodes.measured_graph import (
     find_timing_replays,
     measure_graph,
 )
-from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph, expand_graph
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph, expand_graphs
 from graphviz_dash.analysis.prediction.eager_step import build_eager_step
 from graphviz_dash.analysis.step_comparison.work_pairs import WorkPairs
 from graphviz_dash.features.efficiency.analysis.advice import Advice, find_advice
@@ -196,7 +196,7 @@ def measure_run_efficiency(
     outer = [graph.id for graph in run.graphs if graph.parent is None]
     if graph_id is not None or outer:
         ids = [graph_id] if graph_id is not None else outer
-        graphs = [expand_graph(run, entry) for entry in ids]
+        graphs = expand_graphs(run, ids)
         main_graph = max(graphs, key=lambda graph: graph.work_ns * graph.table.replays)
         timed_graph = measure_graph(main_graph.table.graph, run.graphs, find_timing_replays(run))
         return measure_graph_efficiency(main_graph, choice, multiprocessors, timed_graph, pairs)

@@ -9,7 +9,6 @@ import streamlit as st
 
 from graphviz_dash.charts.shades import Theme
 from graphviz_dash.documentation import HARDWARE_LIMITS
-from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.efficiency.analysis.report import (
     EfficiencyGroup,
     EfficiencyReport,
@@ -28,6 +27,7 @@ from graphviz_dash.features.efficiency.narrative import (
     describe_unknown,
     format_advice_title,
     format_range,
+    list_group_columns,
 )
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page import url_state
@@ -35,10 +35,10 @@ from graphviz_dash.ui.page.frame import draw_figure
 from graphviz_dash.ui.page.help import format_help_link
 from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
 from graphviz_dash.ui.page.picked_row import build_selection_callback
+from graphviz_dash.ui.page.tables import show_rows
 from graphviz_dash.units import format_ns
 
 _MAX_ROWS: Final = 200
-_HEIGHT: Final = 420
 _LABELS: Final = {
     GroupKey.OPERATOR.value: "operator",
     GroupKey.MODULE.value: "module",
@@ -108,55 +108,16 @@ def _show_groups(
     )
     groups = group_limits(report, key)[:_MAX_ROWS]
     widget = f"limit-groups-{identity}-{key.value}"
-    st.dataframe(
-        {
-            _LABELS[key.value].capitalize(): [
-                escape_control_characters(group.name) for group in groups
-            ],
-            "Kernels": [group.kernels for group in groups],
-            "Time (µs)": [group.time_ns / 1e3 for group in groups],
-            **_build_limit_columns(report, groups),
-            "Achieved GB/s": [_scale(group.bandwidth) for group in groups],
-            "Achieved GFLOP/s": [_scale(group.flop_rate) for group in groups],
-        },
-        column_config={
-            name: st.column_config.NumberColumn(format="%.2f")
-            for name in ("Time (µs)", "Above the limit (µs)", "Unknown limit (µs)")
-        }
-        | {
-            name: st.column_config.NumberColumn(format="%.0f")
-            for name in ("Achieved GB/s", "Achieved GFLOP/s")
-        },
-        hide_index=True,
-        height="content" if len(groups) <= 12 else _HEIGHT,
+    show_rows(
+        list_group_columns(report, _LABELS[key.value].capitalize()),
+        groups,
+        "Time above the hardware limit, largest first; selecting a row highlights its nodes",
         key=widget,
         on_select="ignore"
         if find is None
         else build_selection_callback(widget, lambda row: _find_group(groups, row, find)),
         selection_mode="single-cell",
-        placeholder="–",
-        alt="Time above the hardware limit, largest first; selecting a row highlights its nodes",
     )
-
-
-def _build_limit_columns(
-    report: EfficiencyReport, groups: Sequence[EfficiencyGroup]
-) -> dict[str, list[float | None]]:
-    """Build the columns that need limits of the GPU."""
-    if isinstance(report.choice, Missing):
-        return {}
-    return {
-        "Above the limit (µs)": [_get_excess_us(group) for group in groups],
-        "Unknown limit (µs)": [group.unknown_ns / 1e3 for group in groups],
-    }
-
-
-def _scale(rate: float | None) -> float | None:
-    return None if rate is None else rate / 1e9
-
-
-def _get_excess_us(group: EfficiencyGroup) -> float | None:
-    return group.above_ns / 1e3 if group.unknown_ns < group.time_ns else None
 
 
 def _find_group(

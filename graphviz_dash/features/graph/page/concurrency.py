@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import streamlit as st
 
@@ -23,6 +23,7 @@ from graphviz_dash.features.prediction.analysis.measured import get_times_by_str
 from graphviz_dash.features.prediction.charts.streams import draw_schedule, draw_streams
 from graphviz_dash.features.prediction.stream_narrative import describe_parallel
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.columns import MICROSECONDS, SHARE, Column
 from graphviz_dash.ui.page.frame import draw_figure
 from graphviz_dash.ui.page.markup import (
     escape_html,
@@ -31,6 +32,7 @@ from graphviz_dash.ui.page.markup import (
     format_element,
     show_markup,
 )
+from graphviz_dash.ui.page.tables import show_rows
 
 _MAX_EDGES: Final = 500
 _MAX_CONTENTIONS: Final = 40
@@ -72,25 +74,19 @@ def _show_contentions(slowed: Sequence[Contention], full_graph: ExpandedGraph) -
     def label(node: int) -> str:
         return f"{node} {build_node_lines(full_graph.table.rows[node])[0]}"
 
-    data: dict[str, list[Any]] = {
-        "Node": [label(entry.node) for entry in slowed],
-        "Slowdown (µs)": [entry.slowed_ns / 1e3 for entry in slowed],
-        "GPU share": [entry.share for entry in slowed],
-        "Concurrent with": [
-            ", ".join(label(node) for node in entry.concurrent_nodes) for entry in slowed
+    show_rows(
+        [
+            Column("Node", lambda entry: label(entry.node), width="medium"),
+            Column("Slowdown", lambda entry: entry.slowed_ns, MICROSECONDS),
+            Column("GPU share", lambda entry: entry.share, SHARE),
+            Column(
+                "Concurrent with",
+                lambda entry: ", ".join(map(label, entry.concurrent_nodes)),
+                width="large",
+            ),
         ],
-    }
-    st.dataframe(
-        data,
-        column_config={
-            "Node": st.column_config.TextColumn(width="medium"),
-            "Slowdown (µs)": st.column_config.NumberColumn(format="%.2f"),
-            "GPU share": st.column_config.NumberColumn(format="percent"),
-            "Concurrent with": st.column_config.TextColumn(width="large"),
-        },
-        hide_index=True,
-        height="content" if len(slowed) <= 12 else 420,
-        alt="Nodes slowed down by others in the predicted plan, largest slowdown first",
+        slowed,
+        "Nodes slowed down by others in the predicted plan, largest slowdown first",
     )
     st.caption(
         "Simulation of the plan: if concurrent kernels request more multiprocessors than "
@@ -135,27 +131,20 @@ def _show_edges(outcome: Concurrency, full_graph: ExpandedGraph) -> None:
         row = None if at is None else full_graph.table.rows[at]
         return f"{index} {build_node_lines(row)[0] if row else graph}"
 
-    data: dict[str, list[Any]] = {
-        "From": [label(edge.source) for edge in edges],
-        "To": [label(edge.target) for edge in edges],
-        "Lost (µs)": [edge.lost_ns / 1e3 for edge in edges],
-        "Gap (µs)": [edge.gap_ns / 1e3 for edge in edges],
-        "On the critical path": [
-            {edge.source, edge.target} <= measured.critical_nodes for edge in edges
+    show_rows(
+        [
+            Column("From", lambda edge: label(edge.source), width="medium"),
+            Column("To", lambda edge: label(edge.target), width="medium"),
+            Column("Lost", lambda edge: edge.lost_ns, MICROSECONDS),
+            Column("Gap", lambda edge: edge.gap_ns, MICROSECONDS),
+            Column(
+                "On the critical path",
+                lambda edge: {edge.source, edge.target} <= measured.critical_nodes,
+            ),
+            Column("Redundant", lambda edge: (edge.source, edge.target) in needless),
         ],
-        "Redundant": [(edge.source, edge.target) in needless for edge in edges],
-    }
-    st.dataframe(
-        data,
-        column_config={
-            "From": st.column_config.TextColumn(width="medium"),
-            "To": st.column_config.TextColumn(width="medium"),
-            "Lost (µs)": st.column_config.NumberColumn(format="%.2f"),
-            "Gap (µs)": st.column_config.NumberColumn(format="%.2f"),
-        },
-        hide_index=True,
-        height="content" if len(edges) <= 12 else 420,
-        alt="Dependencies with the time lost in each, longest first",
+        edges,
+        "Dependencies with the time lost in each, longest first",
     )
     st.caption(
         f"{len(edges)} of {len(measured.edges)} dependencies, including those through nodes "

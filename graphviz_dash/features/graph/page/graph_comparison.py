@@ -13,8 +13,9 @@ from graphviz_dash.analysis.loop.keys import list_graph_names
 from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.analysis.trace.kernel_names import shorten_name
 from graphviz_dash.errors import escape_control_characters
-from graphviz_dash.features.graph.diff.graph_diff import GraphDiff, NodeDiff
+from graphviz_dash.features.graph.diff.graph_diff import GraphDiff
 from graphviz_dash.features.graph.diff.graph_pair import GraphPair
+from graphviz_dash.features.graph.diff_columns import get_node_title, list_diff_columns
 from graphviz_dash.features.graph.diff_narrative import (
     describe_uncompared_properties,
     describe_update_prediction,
@@ -23,11 +24,12 @@ from graphviz_dash.features.graph.diff_narrative import (
     format_node_changes,
     summarize_graph_diff,
 )
-from graphviz_dash.features.graph.drawing.node_note import build_node_lines
 from graphviz_dash.features.graph.page.state.graphs import GraphAddress, get_graph_titles
 from graphviz_dash.model.run import Run
+from graphviz_dash.narrative.columns import Column
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.tables import show_rows
 
 AGAINST: Final = "against"
 _NOTHING: Final = "nothing"
@@ -106,21 +108,19 @@ def show_change_list(pair: GraphPair, first: NodeTable, second: NodeTable, ident
     show_markup(format_element("div", format_element("h2", heading), "node"))
     if not nodes:
         return
-    st.dataframe(
-        {
-            "Change": [node.change.value for node in nodes],
-            "Node": [
-                _get_title(node, (first, second))
-                or shorten_name(escape_control_characters(node.label))
-                for node in nodes
-            ],
-            "Difference": [escape_control_characters(format_node_changes(node)) for node in nodes],
-        },
-        hide_index=True,
+    show_rows(
+        [
+            Column("Change", lambda node: node.change.value),
+            Column(
+                "Node",
+                lambda node: get_node_title(node, (first, second)) or shorten_name(node.label),
+            ),
+            Column("Difference", format_node_changes),
+        ],
+        nodes,
+        "Changed nodes",
         height="content" if len(nodes) <= _MAX_CHANGES else 36 * _MAX_CHANGES,
         key=f"change-list-{identity}",
-        placeholder="–",
-        alt="Changed nodes",
     )
 
 
@@ -128,45 +128,12 @@ def _show_nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, ide
     nodes = [node for node in diff.nodes if node.change is not Change.SAME]
     if not nodes:
         return
-    before = [
-        None if node.a is None or tables is None else tables[0].rows[node.a].times.median_ns
-        for node in nodes
-    ]
-    after = [
-        None if node.b is None or tables is None else tables[1].rows[node.b].times.median_ns
-        for node in nodes
-    ]
-    st.dataframe(
-        {
-            "Change": [node.change.value for node in nodes],
-            "Earlier": [node.a for node in nodes],
-            "Later": [node.b for node in nodes],
-            "Node": [_get_title(node, tables) for node in nodes],
-            "Kernel": [shorten_name(escape_control_characters(node.label)) for node in nodes],
-            "Difference": [escape_control_characters(format_node_changes(node)) for node in nodes],
-            "Earlier (µs)": [None if median is None else median / 1e3 for median in before],
-            "Later (µs)": [None if median is None else median / 1e3 for median in after],
-        },
-        column_config={
-            "Earlier (µs)": st.column_config.NumberColumn(format="%.2f"),
-            "Later (µs)": st.column_config.NumberColumn(format="%.2f"),
-            "Node": st.column_config.TextColumn(width="medium"),
-            "Difference": st.column_config.TextColumn(width="large"),
-        },
-        hide_index=True,
-        height="content" if len(nodes) <= 12 else 420,
+    show_rows(
+        list_diff_columns(tables),
+        nodes,
+        f"Changed nodes of {diff.b.id}",
         key=f"changes-{identity}-{diff.b.id}",
-        placeholder="–",
     )
-
-
-def _get_title(node: NodeDiff, tables: tuple[NodeTable, NodeTable] | None) -> str | None:
-    """Return operator or module from the later graph that has it; None in a body."""
-    if tables is None:
-        return None
-    row = tables[0].rows[node.a] if node.b is None and node.a is not None else None
-    row = tables[1].rows[node.b] if node.b is not None else row
-    return build_node_lines(row)[0] if row else None
 
 
 def _show_edges(diff: GraphDiff, identity: str) -> None:
@@ -174,16 +141,15 @@ def _show_edges(diff: GraphDiff, identity: str) -> None:
     if not edges:
         return
     with st.expander(f"{len(edges):,} changed edges", icon=":material/timeline:"):
-        st.dataframe(
-            {
-                "Change": [edge.change.value for edge in edges],
-                "Earlier": [_format_ends(edge.a) for edge in edges],
-                "Later": [_format_ends(edge.b) for edge in edges],
-            },
-            hide_index=True,
-            height="content" if len(edges) <= 12 else 420,
+        show_rows(
+            [
+                Column("Change", lambda edge: edge.change.value),
+                Column("Earlier", lambda edge: _format_ends(edge.a)),
+                Column("Later", lambda edge: _format_ends(edge.b)),
+            ],
+            edges,
+            f"Changed edges of {diff.b.id}",
             key=f"edges-{identity}-{diff.b.id}",
-            placeholder="–",
         )
 
 

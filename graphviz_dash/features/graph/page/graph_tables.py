@@ -12,10 +12,11 @@ import streamlit as st
 
 from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
-from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.graph.drawing.node_note import format_work_name
+from graphviz_dash.narrative.columns import MICROSECONDS, SHARE, Column
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.picked_row import build_selection_callback
+from graphviz_dash.ui.page.tables import show_rows
 
 FIND: Final = "find"
 
@@ -65,32 +66,25 @@ def _move_to_front(rows: list[Any], is_first: list[bool]) -> list[Any]:
 def _show_table(
     full_graph: ExpandedGraph, rows: Sequence[NodeRow], key: str, first: int | None, slot: str
 ) -> None:
-    st.dataframe(
-        {
-            "Node": [
-                _format_node_name(full_graph, row.node.index)
-                if full_graph.bodies
-                else row.node.index
-                for row in rows
-            ],
-            "Operator": [escape_control_characters(row.origin.op or "") for row in rows],
-            "Module": [escape_control_characters(row.origin.module or "") for row in rows],
-            "Kernel": [format_work_name(row.node) for row in rows],
-            "Median (µs)": [
-                None if row.times.median_ns is None else row.times.median_ns / 1e3 for row in rows
-            ],
-            "Kind": [row.node.kind.value for row in rows],
-            "Source": [escape_control_characters(row.origin.source or "") for row in rows],
-            "Phase": [row.origin.phase for row in rows],
-            "Stream": [row.times.stream for row in rows],
-            "Confidence": [row.times.confidence for row in rows],
-        },
-        column_config={
-            "Median (µs)": st.column_config.NumberColumn(format="%.2f"),
-            "Confidence": st.column_config.NumberColumn(format="percent"),
-            "Kernel": st.column_config.TextColumn(width="medium"),
-        },
-        hide_index=True,
+    def name(row: NodeRow) -> int | str:
+        index = row.node.index
+        return _format_node_name(full_graph, index) if full_graph.bodies else index
+
+    show_rows(
+        [
+            Column("Node", name),
+            Column("Operator", lambda row: row.origin.op or ""),
+            Column("Module", lambda row: row.origin.module or ""),
+            Column("Kernel", lambda row: format_work_name(row.node), width="medium"),
+            Column("Median", lambda row: row.times.median_ns, MICROSECONDS),
+            Column("Kind", lambda row: row.node.kind.value),
+            Column("Source", lambda row: row.origin.source or ""),
+            Column("Phase", lambda row: row.origin.phase),
+            Column("Stream", lambda row: row.times.stream),
+            Column("Confidence", lambda row: row.times.confidence, SHARE),
+        ],
+        rows,
+        "All nodes of the graph; the selected row is the selected node",
         height=_HEIGHT,
         key=key,
         on_select=build_selection_callback(
@@ -100,8 +94,6 @@ def _show_table(
         selection_default=_build_selection(
             first is not None and bool(rows) and rows[0].node.index == first
         ),
-        placeholder="–",
-        alt="All nodes of the graph; the selected row is the selected node",
     )
 
 

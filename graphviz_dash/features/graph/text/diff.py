@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
 from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.cli.text.output import (
-    ABSENT_TEXT,
     build_cell,
     create_table,
     print_heading,
+    print_rows,
     print_table,
-    shorten,
 )
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.graph.diff.graph_diff import EdgeDiff, GraphDiff
 from graphviz_dash.features.graph.diff.graph_pair import GraphPair
-from graphviz_dash.features.graph.diff_document import DiffSide, read_medians
+from graphviz_dash.features.graph.diff_columns import list_diff_columns
+from graphviz_dash.features.graph.diff_document import DiffSide
 from graphviz_dash.features.graph.diff_narrative import (
     describe_update_prediction,
     describe_update_result,
-    format_node_changes,
     summarize_graph_diff,
 )
-from graphviz_dash.units import format_count, format_ns, pluralize
-
-_NAME_LENGTH: Final = 56
+from graphviz_dash.units import format_count, pluralize
 
 
 def print_graph_pair(
@@ -79,22 +74,8 @@ def _print_node_differences(
         more = len(edges) - min(count, len(edges))
         click.echo(f"  edges: {listed}" + (f"; and {format_count(more)} more" if more else ""))
         click.echo()
-    table = create_table("change", "A", "B", "node", "median A", "median B", "difference")
-    for column in (1, 2, 4, 5):
-        table.columns[column].justify = "right"
-    for node in nodes[:count]:
-        before, after = read_medians(node, tables)
-        table.add_row(
-            build_cell(node.change.value),
-            build_cell(ABSENT_TEXT if node.a is None else node.a),
-            build_cell(ABSENT_TEXT if node.b is None else node.b),
-            build_cell(shorten(node.label, _NAME_LENGTH)),
-            build_cell(format_ns(before)),
-            build_cell(format_ns(after)),
-            build_cell(format_node_changes(node)),
-        )
     if nodes[:count]:
-        print_table(table)
+        print_rows(list_diff_columns(tables), nodes[:count])
     if len(nodes) > count:
         click.echo(f"  and {format_count(len(nodes) - count)} more; --nodes N lists more")
 

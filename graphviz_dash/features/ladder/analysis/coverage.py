@@ -53,6 +53,8 @@ class Coverage(Struct, frozen=True):
     """Predicted mean of these steps with the additional sizes. None if unknown."""
     graph_step_spread: Spread | None
     """Range of ``graph_step_ns`` from the variation of consecutive steps. None if too few."""
+    all_steps_ns: float | None
+    """Time of the steps of all families today. None if unknown."""
 
     @property
     def gain_ns(self) -> float | None:
@@ -68,6 +70,14 @@ class Coverage(Struct, frozen=True):
             return None
         total_ns = self.step_ns * self.requests + self.current_use.total_ns
         return self.gain_ns * self.requests_above / total_ns if total_ns > 0 else None
+
+    @property
+    def throughput_gain(self) -> float | None:
+        """Predicted gain in throughput of all steps, 0.2 for 20%. None if unknown."""
+        if self.gain_ns is None or self.all_steps_ns is None:
+            return None
+        rest_ns = self.all_steps_ns - self.gain_ns * self.requests_above
+        return self.all_steps_ns / rest_ns - 1 if rest_ns > 0 else None
 
     @property
     def is_worthwhile(self) -> bool:
@@ -126,6 +136,7 @@ def build_coverage(data: LadderData) -> Coverage | None:
         eager_step_ns=eager_ns,
         graph_step_ns=graph_ns,
         graph_step_spread=spread,
+        all_steps_ns=data.all_steps_ns,
     )
 
 

@@ -54,6 +54,8 @@ class LadderData(Struct, frozen=True):
     """Time outside graphs that ``fallback_ns`` excludes."""
     outside: OutsideTime | None = None
     """Time outside graphs by number of requests. None if unknown."""
+    all_steps_ns: float | None = None
+    """Time of the steps of all families, by median intervals per size. None if unknown."""
 
     @property
     def current_sizes(self) -> tuple[int, ...]:

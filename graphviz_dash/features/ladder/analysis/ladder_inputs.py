@@ -12,6 +12,7 @@ from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport, MemberReport
 from graphviz_dash.analysis.loop.loop_columns import CAPTURE, FALLBACK, LoopColumns
 from graphviz_dash.analysis.loop.size_times import compute_median, fit_size_times, interpolate_times
+from graphviz_dash.analysis.loop.step_modes import estimate_total_ns
 from graphviz_dash.features.ladder.analysis.ladder_data import LadderData, SizeCosts
 from graphviz_dash.features.ladder.analysis.outside_time import fit_outside_time
 from graphviz_dash.model.absence import Fact, Missing
@@ -65,6 +66,7 @@ def build_ladder_data(
         step_ns=_compute_step_ns(report.columns, family, timed),
         fallback_base_ns=family.step_ns or 0.0,
         outside=fit_outside_time(report, family),
+        all_steps_ns=None if requests is not None else estimate_total_ns(columns),
     )
 
 

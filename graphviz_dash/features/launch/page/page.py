@@ -14,6 +14,7 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts, analyze_launch_costs
 from graphviz_dash.features.launch.analysis.own_graphs import ProgramGraph, list_program_graphs
 from graphviz_dash.features.launch.charts.launch import draw_launch_costs
+from graphviz_dash.features.launch.columns import FIT_COLUMNS, list_fit_rows
 from graphviz_dash.features.launch.narrative import (
     MEASURE_MEANINGS,
     MEASURE_TITLES,
@@ -45,6 +46,7 @@ from graphviz_dash.ui.page.frame import (
 )
 from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
+from graphviz_dash.ui.page.tables import show_rows
 from graphviz_dash.ui.page.widgets import format_tiles
 from graphviz_dash.ui.state.catalogue import Entry, list_launches
 from graphviz_dash.ui.state.store import STORE, Extent
@@ -217,32 +219,8 @@ def show_fits_table(name: str, costs: LaunchCosts) -> None:
     with st.expander(f"Fits of {escape_markdown(name)}: base and slope with 95% intervals"):
         chains = {format_chain_family(family): fits for family, fits in costs.chains.items()}
         families = {"linear chains": costs.lines, **chains}
-        rows = [
-            (family, measure, fit)
-            for family, fits in families.items()
-            for measure, fit in fits.items()
-        ]
-        st.dataframe(
-            {
-                "Topology": [family for family, _, _ in rows],
-                "Measure": [MEASURE_TITLES[measure] for _, measure, _ in rows],
-                "Base (µs)": [fit.base_ns / 1e3 for *_, fit in rows],
-                "Base, 95%": [format_interval(fit.base_interval) for *_, fit in rows],
-                "Per node (ns)": [fit.slope_ns for *_, fit in rows],
-                "Per node, 95%": [format_interval(fit.slope_interval) for *_, fit in rows],
-                "Knee (nodes)": [fit.knee for *_, fit in rows],
-                "Knee, 95%": [
-                    f"{fit.knee_interval.low:,.0f} to {fit.knee_interval.high or 0:,.0f}"
-                    for *_, fit in rows
-                ],
-            },
-            hide_index=True,
-            column_config={
-                "Base (µs)": st.column_config.NumberColumn(format="%.2f"),
-                "Per node (ns)": st.column_config.NumberColumn(format="%.2f"),
-            },
-            alt="Base, slope and knee of every measure with their intervals",
-        )
+        rows = [row for title, fits in families.items() for row in list_fit_rows(title, fits)]
+        show_rows(FIT_COLUMNS, rows, "Base, slope and knee of every measure with their intervals")
 
 
 _LOG, _LINEAR = "logarithmic", "linear"

@@ -204,6 +204,31 @@ def test_large_strides_are_kept() -> None:
     assert (parsed.strides, parsed.distinct_elements) == (strides, 8)
 
 
+def test_paged_attention_reads_the_longest_sequence_for_all() -> None:
+    # Each of 4 queries reads 100 keys and values of 2 heads of 64 from the cache; 2 * 2 * 64
+    # operations for each key and head of the query.
+    work = compute_call_work(
+        call(
+            "_vllm_fa3_C::fwd",
+            tensor(4, 8, 64, dtype=BF16),
+            *[tensor(500, 16, 2, 64, dtype=BF16)] * 2,
+            *[None] * 8,
+            tensor(4, dtype="int"),
+            1,
+            100,
+        ),
+        ("FlashAttnFwdSm90",),
+    )
+    rows = 4 * 8 * 64 * 2
+    cache = 2 * 4 * 100 * 2 * 64 * 2
+    assert work == Work(rows + cache, rows, Bound.UPPER, 4 * 8 * 100 * 256, BF16)
+
+
+def test_the_result_of_indexing_is_unknown() -> None:
+    operator = call("index", tensor(16, 1024, dtype=BF16), None)
+    assert compute_call_work(operator, ("index_elementwise_kernel<128, 4>",)) is None
+
+
 def test_bounds() -> None:
     rows = compute_call_work(
         call("index_select", tensor(100, 8), 0, tensor(5, dtype=LONG)), ("index",)

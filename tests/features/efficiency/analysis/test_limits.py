@@ -72,6 +72,18 @@ def test_memory_that_an_earlier_kernel_used_is_in_l2() -> None:
     assert second.term is LimitTerm.L2
 
 
+def test_a_limit_from_sizes_that_allow_too_much_work_is_unknown() -> None:
+    step = StepBuilder()
+    # 64 MiB of indexed rows in 2 µs: most rows were read again.
+    rows = tensor(1 << 16, 256)
+    step.add("gather_kernel", 2_000, "index_select", rows, 0, tensor(1 << 16, dtype="long int"))
+    limit = limit_of(step)
+    assert (limit.limit_ns, limit.share) == (None, None)
+    assert limit.unit.missing == "the kernel does less work than its sizes allow"
+    report = analyze(step)
+    assert report.known_ns == 0
+
+
 def test_a_product_is_limited_by_its_data_type() -> None:
     step = StepBuilder()
     matrix = tensor(4096, 4096, dtype=BF16)

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
+from graphviz_dash.analysis.loop.step_modes import StepMode
 from graphviz_dash.features.ladder.analysis.coverage import (
     Coverage,
     build_coverage,
@@ -17,7 +19,9 @@ from graphviz_dash.features.ladder.narrative import (
 )
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.loop import StepKind
 from graphviz_dash.narrative.engine_steps import describe_eager_steps
+from graphviz_dash.units import format_percent
 from tests.loops import EAGER_NS, make_server, replay_ns
 from tests.samples_once import SAMPLES
 
@@ -58,10 +62,25 @@ def test_sglang_is_told_which_sizes_to_capture(tmp_path: Path) -> None:
     assert coverage.startup_ns > 40_000_000
     text = describe_coverage(report.families[0], coverage)
     assert text.startswith("Graphs for 40 and 48 requests would save about ")
+    # Throughput counts all steps, those within the graphs too.
+    steps_ns = coverage.all_steps_ns
+    assert steps_ns is not None
+    saved_ns = 116 * coverage.gain_ns
+    assert coverage.throughput_gain == pytest.approx(saved_ns / (steps_ns - saved_ns))
+    assert steps_ns == pytest.approx(
+        sum(mode.steps * get_median(mode) for mode in report.modes), rel=0.02
+    )
+    assert f"throughput would rise by about {format_percent(coverage.throughput_gain)}" in text
     assert list_size_options(report, report.families[0], (*SIZES, *coverage.new_sizes)) == [
         "cuda_graph_bs=[1, 2, 4, 8, 12, 16, 24, 32, 40, 48], cuda_graph_max_bs=48",
         "--cuda-graph-bs 1 2 4 8 12 16 24 32 40 48 --cuda-graph-max-bs 48",
     ]
+
+
+def get_median(mode: StepMode) -> float:
+    if mode.kind is StepKind.CAPTURE or mode.step_time is None:
+        return 0.0
+    return mode.step_time.median
 
 
 def test_vllm_has_one_list_of_sizes_for_all_families(tmp_path: Path) -> None:

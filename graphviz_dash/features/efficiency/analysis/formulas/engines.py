@@ -7,7 +7,7 @@ from typing import Final
 from graphviz_dash.features.efficiency.analysis.formulas.layers import build_map
 from graphviz_dash.features.efficiency.analysis.formulas.matrix import Formula, measure_tensor
 from graphviz_dash.features.efficiency.analysis.operator_call import OperatorCall
-from graphviz_dash.features.efficiency.analysis.work import Work
+from graphviz_dash.features.efficiency.analysis.work import Bound, Work
 
 
 def _measure_rotation(call: OperatorCall) -> Work | None:
@@ -22,7 +22,35 @@ def _measure_rotation(call: OperatorCall) -> Work | None:
     return Work(measure_tensor(positions) + moved_bytes + rows, moved_bytes)
 
 
+def _measure_paged_attention(call: OperatorCall) -> Work | None:
+    """``fwd(q, k_cache, v_cache, ..., seqused_k, max_seqlen_q, max_seqlen_k, page_table, ...)``.
+
+    The lengths of the sequences are on the GPU, so all have the longest one.
+    """
+    query, key, value, lengths = (call.get_tensor(index) for index in (0, 1, 2, 11))
+    queries, keys = call.get_integer(12), call.get_integer(13)
+    if query is None or key is None or value is None or lengths is None or not queries or not keys:
+        return None
+    if len(query.shape) != 3 or len(key.shape) != 4 or len(value.shape) != 4:
+        return None
+    tokens, heads, width = query.shape
+    slots = max(1, key.shape[0] * key.shape[1])
+    rows = min(lengths.elements * keys, slots)
+    cache_bytes = (measure_tensor(key) + measure_tensor(value)) * rows // slots
+    result_bytes = tokens * heads * value.shape[3] * (query.element_bytes or 0)
+    # The last query of a sequence sees all its keys.
+    scores = tokens * (2 * keys - queries + 1) // 2
+    return Work(
+        measure_tensor(query) + cache_bytes,
+        result_bytes,
+        Bound.UPPER,
+        flops=2 * heads * scores * (width + value.shape[3]),
+        dtype=query.dtype,
+    )
+
+
 FORMULAS: Final[dict[str, Formula]] = {
+    "_vllm_fa3_C::fwd": _measure_paged_attention,
     "_C::rms_norm": build_map((1, 2), (0,)),
     "_C::fused_add_rms_norm": build_map((0, 1, 2), (0, 1)),
     "_C::rotary_embedding": _measure_rotation,

@@ -22,6 +22,9 @@ _COMPARISONS: Final = re.compile(
 _WRITE_ONLY: Final = re.compile(
     "(fill|zero|uniform|normal|bernoulli|random|exponential|geometric|cauchy|log_normal)_"
 )
+_UNKNOWN_SIZES: Final = ("index", "masked_select")
+"""The profiler records neither the list of indices nor the size of the result."""
+
 _OPERANDS: Final = {
     "add": 2, "sub": 2, "mul": 2, "div": 2, "pow": 2, "maximum": 2, "minimum": 2, "fmod": 2,
     "remainder": 2, "atan2": 2, "mse_loss": 2, "bitwise_and": 2, "bitwise_or": 2,
@@ -35,7 +38,7 @@ _OPERANDS: Final = {
 def compute_pointwise(call: OperatorCall) -> Work | None:
     """Compute the work of an elementwise operator, in place or not."""
     tensors = call.tensors
-    if not tensors:
+    if not tensors or call.name in _UNKNOWN_SIZES:
         return None
     is_in_place = call.name.endswith("_") and not call.name.endswith("__")
     if is_in_place:

@@ -1,0 +1,59 @@
+"""Put the first rows of a large overview into its document.
+
+They appear before Streamlit's front end has loaded its scripts, connected and run the page.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+from graphviz_dash.app.hosting.cards_client import FIRST_CARDS, MAX_OPENED
+from graphviz_dash.app.overview.cards import format_card, format_table_head, format_title
+from graphviz_dash.ui.page.markup import format_element
+from graphviz_dash.ui.state.catalogue import list_known_experiments
+
+_ROWS: Final = 20
+"""Number of rows; more do not fit into a window."""
+_REMOVAL_SCRIPT: Final = """<script type="module">
+const early = document.querySelector(".early")
+const root = document.documentElement
+const count = early.querySelectorAll("article.card").length
+const watch = new MutationObserver(() => {
+  const cards = document.querySelectorAll('[data-testid="stApp"] article.card')
+  const isDrawn = cards.length >= count && getComputedStyle(cards[0]).visibility === "visible"
+  if (!isDrawn && root.classList.contains("fresh")) return
+  watch.disconnect()
+  early.remove()
+})
+watch.observe(root, {subtree: true, childList: true, attributes: true, attributeFilter: ["class"]})
+</script>"""
+"""Removes the rows when those of the page are drawn in the same place."""
+
+
+def build_early_cards(visitor: str) -> str:
+    """Return the markup of the first rows for ``visitor``.
+
+    Empty unless there are many experiments and the cards of the first ones are current.
+    """
+    listing = list_known_experiments(visitor)
+    if listing is None or len(listing.entries) <= MAX_OPENED:
+        return ""
+    entries = list(islice(listing.entries.values(), _ROWS))
+    # Colours of another theme are not visible in a table.
+    FIRST_CARDS.load_cached_cards([entry.path for entry in entries], "light")
+    rows = [format_table_head({})]
+    for entry in entries:
+        card = FIRST_CARDS.find_current_card(entry.path, "light") or FIRST_CARDS.find_current_card(
+            entry.path, None
+        )
+        if card is None:
+            return ""
+        rows.append(format_card(entry.name, card))
+    table = "".join(
+        format_element("div", format_element("div", row, **{"data-testid": "stHtml"}))
+        for row in rows
+    )
+    heading = format_element("div", format_title(listing), **{"data-testid": "stHtml"})
+    content = heading + format_element("div", table, "st-key-card-table")
+    return format_element("div", content, "early") + _REMOVAL_SCRIPT

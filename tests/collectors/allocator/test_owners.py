@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+FAKE = Path(__file__).parents[1] / "fake_torch"
+
+PROGRAM = """
+import gc, sys
+if {frozen}:
+    gc.freeze()
+from collectors.allocator import owners
+class Node: pass
+kept = [Node() for _ in range(1_000)]
+if {own}:
+    gc.freeze()
+before = gc.get_freeze_count()
+objects = owners._list_objects()
+assert sum(type(item) is Node for item in objects) == 1_000
+assert not any(type(item) is dict for item in objects)
+print(gc.get_freeze_count() - before)
+"""
+
+
+def count_newly_frozen(*, frozen: bool, own: bool) -> int:
+    """Frozen objects after the list minus those before, in another process."""
+    program = PROGRAM.format(frozen=frozen, own=own)
+    environment = {"PYTHONPATH": f"{FAKE}:{ROOT}"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+def test_objects_frozen_by_the_interpreter_do_not_freeze_those_of_the_program() -> None:
+    """Python 3.12 starts with 375 frozen objects, which ``gc.freeze`` in the test imitates."""
+    assert count_newly_frozen(frozen=True, own=False) == 0
+
+
+def test_objects_that_the_program_froze_are_listed_and_stay_frozen() -> None:
+    assert count_newly_frozen(frozen=False, own=True) >= 0
