@@ -38,7 +38,7 @@ class _StepLaunches(Struct, frozen=True):
     work: Ints
     calls_per_operator: int
     work_per_operator: int
-    unlinked: int
+    callless_rows: int
     """Rows of work without a call, whose operator is unknown."""
 
 
@@ -116,18 +116,20 @@ class _Operators:
     def __init__(self, trace: Trace) -> None:
         codes, names = encode(trace.ops["name"])
         is_mark = np.array([name.startswith(PROFILER_STEP) for name in names], dtype=np.bool_)
-        kept = np.flatnonzero(~is_mark[codes])
-        start = get_column(trace.ops, "ts")[kept]
-        duration = np.maximum(get_column(trace.ops, "dur")[kept], 0)
-        thread = get_threads(trace.ops)[kept]
-        order = np.lexsort((codes[kept], -duration, start, thread))
-        sorted_rows = np.stack([column[order] for column in (thread, start, duration, codes[kept])])
+        operator_rows = np.flatnonzero(~is_mark[codes])
+        start = get_column(trace.ops, "ts")[operator_rows]
+        duration = np.maximum(get_column(trace.ops, "dur")[operator_rows], 0)
+        thread = get_threads(trace.ops)[operator_rows]
+        order = np.lexsort((codes[operator_rows], -duration, start, thread))
+        sorted_rows = np.stack(
+            [column[order] for column in (thread, start, duration, codes[operator_rows])]
+        )
         # Joined files have each operator twice.
-        is_repeated = (np.diff(sorted_rows, axis=1) == 0).all(axis=0)
-        order = order[np.append(True, ~is_repeated)] if len(order) else order
+        has_same_predecessor = (np.diff(sorted_rows, axis=1) == 0).all(axis=0)
+        order = order[np.append(True, ~has_same_predecessor)] if len(order) else order
         self._start: Ints = start[order]
         self._end: Ints = (start + duration)[order]
-        self._name: Ints = codes[kept][order].astype(np.int64)
+        self._name: Ints = codes[operator_rows][order].astype(np.int64)
         threads, first = np.unique(thread[order], return_index=True)
         self._threads: list[int] = threads.tolist()
         self._bounds: list[int] = [*first.tolist(), len(order)]
@@ -147,10 +149,14 @@ class _Operators:
                 continue
             sequence += [np.array([-1 - number]), self._name[first:last]]
             reach = np.maximum.accumulate(self._end[first:last])
-            chosen = np.flatnonzero(threads == thread)
-            latest = np.searchsorted(self._start[first:last], instants[chosen], "right") - 1
-            inside: Flags = (latest >= 0) & (reach[np.maximum(latest, 0)] > instants[chosen])
-            positions[chosen[inside]] = count + latest[inside]
+            thread_calls = np.flatnonzero(threads == thread)
+            operator_index = (
+                np.searchsorted(self._start[first:last], instants[thread_calls], "right") - 1
+            )
+            inside: Flags = (operator_index >= 0) & (
+                reach[np.maximum(operator_index, 0)] > instants[thread_calls]
+            )
+            positions[thread_calls[inside]] = count + operator_index[inside]
             count += int(last - first)
         return b"".join(part.tobytes() for part in sequence), positions
 
@@ -158,7 +164,7 @@ class _Operators:
 def _find_smaller_steps(group: dict[int, _StepLaunches]) -> Iterator[int]:
     by_work: defaultdict[tuple[bytes, bytes, int], list[int]] = defaultdict(list)
     for index, launches in group.items():
-        key = (launches.calls.tobytes(), launches.work.tobytes(), launches.unlinked)
+        key = (launches.calls.tobytes(), launches.work.tobytes(), launches.callless_rows)
         by_work[key].append(index)
     distinct = sorted(by_work.values(), key=lambda steps: -len(group[steps[0]].calls))
     witnesses = [steps for steps in distinct if steps != [0] or len(group) == 2]
@@ -173,12 +179,12 @@ def _find_smaller_steps(group: dict[int, _StepLaunches]) -> Iterator[int]:
 
 def _is_smaller(step: _StepLaunches, witness: _StepLaunches) -> bool:
     """Return whether ``step`` lacks calls of ``witness``, and differs in no other way."""
-    for own, other, per_operator in (
+    for step_pieces, witness_pieces, per_operator in (
         (step.calls, witness.calls, step.calls_per_operator),
         (step.work, witness.work, step.work_per_operator),
     ):
-        missing = np.setdiff1d(other, own, assume_unique=True)
-        additional = np.setdiff1d(own, other, assume_unique=True)
+        missing = np.setdiff1d(witness_pieces, step_pieces, assume_unique=True)
+        additional = np.setdiff1d(step_pieces, witness_pieces, assume_unique=True)
         if np.isin(additional // per_operator, missing // per_operator).any():
             return False
-    return len(np.setdiff1d(witness.calls, step.calls, assume_unique=True)) > step.unlinked
+    return len(np.setdiff1d(witness.calls, step.calls, assume_unique=True)) > step.callless_rows
