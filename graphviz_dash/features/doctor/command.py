@@ -251,7 +251,9 @@ class _Examination(Struct, frozen=True):
 def _report_bundles(bundles: list[Path], as_json: bool, everything: bool, *, replays: bool) -> int:
     examined = [_load_examination(path) for path in bundles]
     diagnoses = [bundle.replays for bundle in examined if bundle.replays is not None]
-    if as_json and replays:
+    # A marked program has no report on captures.
+    are_marked = all(bundle.replays and not bundle.diagnosis for bundle in examined)
+    if as_json and (replays or are_marked):
         print_json("replay-check", build_replay_check_document(diagnoses))
     elif as_json:
         rows = [(bundle.diagnosis, bundle.compilation, bundle.prediction) for bundle in examined]
