@@ -173,7 +173,9 @@ def test_each_allocation_for_a_bundle(run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("failing", "every"), [(failing_read, 1), (failing_allocation, STRIDE)], ids=["read", "memory"]
+    ("failing", "every"),
+    [(failing_read, 1), (failing_change, 1), (failing_allocation, STRIDE)],
+    ids=["read", "change", "memory"],
 )
 def test_a_cache_that_fails_costs_time_only(
     tmp_path: Path,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from cuda.bindings import driver, nvrtc
 
-from collectors.driver.calls import call
+from collectors.driver.calls import DriverError, call
 from collectors.driver.capture_mode import relax_capture_mode
 
 MAX_DIMENSIONS: Final = 8
@@ -166,13 +166,17 @@ class CheckKernels:
             self._module = call(
                 driver.cuModuleLoadData, compile_source(SOURCE, f"sm_{major}{minor}")
             )
-            self._functions = {
-                name: call(driver.cuModuleGetFunction, self._module, name.encode())
-                for name in ("hash", "begin", "mark")
-            }
-            # Lazy loading inside a capture would be refused.
-            for function in self._functions.values():
-                call(driver.cuFuncLoad, function)
+            try:
+                self._functions = {
+                    name: call(driver.cuModuleGetFunction, self._module, name.encode())
+                    for name in ("hash", "begin", "mark")
+                }
+                # Lazy loading inside a capture would be refused.
+                for function in self._functions.values():
+                    call(driver.cuFuncLoad, function)
+            except DriverError:
+                driver.cuModuleUnload(self._module)
+                raise
 
     def launch_hash(
         self,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import streamlit as st
 
-from graphviz_dash.errors import InputError
+from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.progress import watch
 from graphviz_dash.ui.page.frame import show_error_panel
 from graphviz_dash.ui.page.listing import get_visitor
@@ -34,7 +34,7 @@ def show_upload_panel(listed: Catalogue) -> None:
         files = st.file_uploader(
             "Files", label_visibility="collapsed", accept_multiple_files=True, key="chosen-files"
         )
-        outcomes: dict[str, Path | InputError] = st.session_state.setdefault(_RESULTS, {})
+        outcomes: dict[str, Path | GraphvizDashError] = st.session_state.setdefault(_RESULTS, {})
         archives = [file for file in files if file.name.lower().endswith(".zip")]
         foreign = [file for file in files if file not in archives]
         # Uploaded files stay listed: each archive is one batch, all other files are another.
@@ -60,8 +60,8 @@ def show_remove_button(entry: Entry) -> None:
     )
 
 
-def _show_result(outcome: Path | InputError, listed: Catalogue) -> None:
-    if isinstance(outcome, InputError):
+def _show_result(outcome: Path | GraphvizDashError, listed: Catalogue) -> None:
+    if isinstance(outcome, GraphvizDashError):
         show_error_panel("File cannot be opened", str(outcome))
         return
     for entry in listed.entries.values():
@@ -74,7 +74,7 @@ def _format_batch_id(files: list[Any]) -> str:
     return " ".join(sorted(file.file_id for file in files))
 
 
-def _import_files(files: list[Any]) -> Path | InputError:
+def _import_files(files: list[Any]) -> Path | GraphvizDashError:
     bar_slot = st.empty()
 
     def show_progress(share: float) -> None:
@@ -88,7 +88,7 @@ def _import_files(files: list[Any]) -> Path | InputError:
             else:
                 named_files = [(file.name, file) for file in files]
                 folder = UPLOADS.import_files(get_visitor(), named_files)
-    except InputError as error:
+    except GraphvizDashError as error:
         return error
     finally:
         bar_slot.empty()

@@ -104,7 +104,7 @@ class Uploads:
         self, visitor: str, label: str, make: Callable[[Path, Path], str]
     ) -> Path:
         """Create an experiment; ``make`` gets scratch and target folders and returns a name."""
-        with self._serialize(visitor), self._readers:
+        with self._serialize(visitor), self._readers, _report_storage_errors(label):
             folder = self._create_folder(visitor)
             if len(list(folder.iterdir())) >= MAX_EXPERIMENTS:
                 raise _build_limit_error(
@@ -147,6 +147,15 @@ class Uploads:
             turn = self._locks.setdefault(visitor, threading.Lock())
         with turn:
             yield
+
+
+@contextmanager
+def _report_storage_errors(label: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(label, reason, "an upload that the server can store") from error
 
 
 def _remove_experiment(experiment: Path) -> None:

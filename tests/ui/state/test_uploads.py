@@ -4,11 +4,12 @@ import io
 import stat
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from graphviz_dash.errors import InputError
+from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.importers import confined
 from graphviz_dash.importers.archives import unpack_experiment
 from graphviz_dash.importers.bundles import import_files
@@ -18,6 +19,7 @@ from graphviz_dash.ui.state.scratch import Scratch
 from graphviz_dash.ui.state.store import STORE, ClosedError
 from graphviz_dash.ui.state.uploads import Uploads
 from tests.builders import make_experiment
+from tests.faults import Countdown, each_in_turn, failing_change, failing_read
 from tests.importers.test_bundles import capture, replay
 from tests.ingest.formats.test_pickles import attacks
 
@@ -297,3 +299,25 @@ class TestForeignFiles:
         with pytest.raises(InputError, match="could run code"):
             opened.import_files(ME, [("snapshot.pickle", content)])
         assert not target.exists()
+
+
+@pytest.mark.usefixtures("unconfined")
+@pytest.mark.parametrize("failing", [failing_change, failing_read])
+def test_each_fault_of_an_upload_leaves_nothing(
+    opened: Uploads, experiment: Path, failing: Callable[[int], AbstractContextManager[Countdown]]
+) -> None:
+    content = packed(experiment)
+
+    def upload() -> str:
+        path = opened.add(ME, "toy.zip", io.BytesIO(content.getvalue()))
+        opened.remove(ME, path)
+        return "stored"
+
+    assert upload() == "stored"
+    outcomes = list(each_in_turn(failing, upload, errors=(GraphvizDashError,)))
+    assert len(outcomes) > 10
+    for outcome in outcomes:
+        assert outcome == "stored" or "\n" not in str(outcome)
+    assert any("toy.zip" in str(outcome) for outcome in outcomes)
+    assert upload() == "stored"
+    assert list(folder_of(opened).glob(".*")) == []
