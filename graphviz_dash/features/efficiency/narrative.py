@@ -17,8 +17,10 @@ from graphviz_dash.features.efficiency.analysis.rates import Rates
 from graphviz_dash.features.efficiency.analysis.report import EfficiencyGroup, EfficiencyReport
 from graphviz_dash.features.efficiency.analysis.rules.search import Remedy
 from graphviz_dash.features.efficiency.analysis.work import Bound
+from graphviz_dash.guidance.narrative import explain_missing_shapes
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.ceilings import Pipe, Traffic
+from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.columns import COUNT, MICROSECONDS, SHARE, Column, Unit
 from graphviz_dash.narrative.numbers import format_in_same_unit
 from graphviz_dash.units import (
@@ -112,6 +114,8 @@ def describe_efficiency(report: EfficiencyReport) -> str:
 
 
 def _format_savings(report: EfficiencyReport) -> str:
+    if len(report.advice) == 1:
+        return f"{format_ns(report.saving_ns)} could go by {format_advice_title(report.advice[0])}"
     texts = "; ".join(_format_saving(entry) for entry in report.advice[:_MAX_TEXTS])
     remaining = len(report.advice) - _MAX_TEXTS
     suffix = f"; {remaining} more" if remaining > 0 else ""
@@ -190,18 +194,20 @@ def find_missing_input(report: EfficiencyReport) -> str:
 
 
 def describe_unknown(report: EfficiencyReport) -> str | None:
-    """Describe time without a known limit; None if all are known."""
+    """Describe time without a known limit; None if all are known, or none."""
     unknown_ns = report.time_ns - report.known_ns
-    if unknown_ns <= 0 or isinstance(report.choice, Missing):
+    if unknown_ns <= 0 or not report.known_ns or isinstance(report.choice, Missing):
         return None
     return f"{format_ns(unknown_ns)} have no known limit: {find_missing_input(report)}."
 
 
-def describe_missing_shapes(report: EfficiencyReport) -> str | None:
-    """Describe how to record shapes of an eager step; None if any are known."""
-    if report.graph is not None or any(limit.unit.call for limit in report.limits):
+def describe_missing_shapes(report: EfficiencyReport, run: Run | None = None) -> str | None:
+    """Describe how to record shapes; None if any are known. ``run`` is that of a graph."""
+    if any(limit.unit.call for limit in report.limits):
         return None
-    return "The trace has no shapes. Record them: torch.profiler.profile(record_shapes=True)."
+    if report.graph is None:
+        return "The trace has no shapes. Record them: torch.profiler.profile(record_shapes=True)."
+    return None if run is None else explain_missing_shapes(run, ())
 
 
 def describe_programmatic(report: EfficiencyReport) -> str | None:
@@ -300,11 +306,12 @@ def list_group_columns(report: EfficiencyReport, title: str) -> list[Column[Effi
         Column("Time", lambda group: group.time_ns, MICROSECONDS),
         *(() if isinstance(report.choice, Missing) else limits),
         Column("Achieved GB/s", lambda group: group.bandwidth, _GIGA, None),
-        Column("Achieved GFLOP/s", lambda group: group.flop_rate, _GIGA, None),
+        Column("Achieved TFLOP/s", lambda group: group.flop_rate, _TERA, None),
     ]
 
 
 _GIGA: Final = Unit(format_count, scale=1e9, pattern="%.0f")
+_TERA: Final = Unit(format_count, scale=1e12, pattern="%.2f")
 
 
 def _get_excess_ns(group: EfficiencyGroup) -> float | None:

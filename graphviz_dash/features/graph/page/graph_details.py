@@ -75,7 +75,11 @@ def show_graph_details(
     show_concurrency_panel(get_concurrency(*choice.address), nodes, get_theme())
     show_streams_panel(choice.address, nodes, get_theme())
     show_efficiency_panel(
-        choice.identity, lambda: get_efficiency(*choice.address), find_in_graph, get_theme()
+        choice.identity,
+        lambda: get_efficiency(*choice.address),
+        find_in_graph,
+        get_theme(),
+        STORE.get_run(*choice.address[:2]),
     )
     row = selected if choice.pair is None else None
     show_node_table(nodes, choice.identity, row)

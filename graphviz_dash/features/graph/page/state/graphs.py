@@ -8,6 +8,7 @@ from typing import TypeAlias
 from graphviz_dash.analysis.attribution.attribution import Attribution, attribute_graph
 from graphviz_dash.analysis.attribution.graph_identity import list_graph_identities
 from graphviz_dash.analysis.graph.device_launch import DeviceLaunch
+from graphviz_dash.analysis.ledger.graphs import GraphLedger, build_graph_ledgers
 from graphviz_dash.analysis.loop.keys import list_graph_names
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, analyze_graph
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph, measure_graph
@@ -179,6 +180,21 @@ def get_device_launch(key: str, run_name: str, graph_id: str) -> DeviceLaunch:
     return STORE.derive(
         key, ("device-launch", run_name, graph_id), lambda _: check_device_launch(run, graph_id)
     )
+
+
+def get_graph_ledger(key: str, run_name: str, graph_id: str) -> GraphLedger | None:
+    """Return memory and start-up time of a graph. None without a ledger.
+
+    Raises:
+        UnknownKeyError: no such run.
+    """
+    run = STORE.get_run(key, run_name)
+    ledgers = STORE.derive(
+        key,
+        ("graph-ledgers", run_name),
+        lambda _: {ledger.graph: ledger for ledger in build_graph_ledgers(run)},
+    )
+    return ledgers.get(graph_id)
 
 
 def get_graph_pair(graph: GraphAddress, earlier: GraphAddress) -> GraphPair:
