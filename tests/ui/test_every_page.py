@@ -330,8 +330,8 @@ def test_the_experiment_is_readable_on_a_phone(tab_of_dashboard: Page) -> None:
     with lent(tab_of_dashboard) as page:
         page.set_viewport_size({"width": 360, "height": 860})
         follow(page, "doctor?experiment=mlp-train")
-        name = page.locator('.st-key-top-bar [data-testid="stSelectbox"] input')
-        name.wait_for()
-        box = page.locator('.st-key-top-bar [data-testid="stSelectbox"]').bounding_box()
+        picker = page.locator('.st-key-top-bar [data-testid="stSelectbox"]')
+        picker.wait_for()
+        box = picker.bounding_box()
         assert box is not None
         assert box["width"] >= 120
