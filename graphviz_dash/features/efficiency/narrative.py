@@ -292,8 +292,8 @@ def describe_limit(limit: UnitLimit) -> str:
 
 def format_work(work: Work) -> str:
     """Format bytes and operations."""
-    moved = f"{BOUND_NOTES[work.bound]} {format_bytes(work.total_bytes)}".strip()
-    return f"{moved}, {work.flops / 1e9:.3g} GFLOP" if work.flops else moved
+    size = f"{BOUND_NOTES[work.bound]} {format_bytes(work.total_bytes)}".strip()
+    return f"{size}, {work.flops / 1e9:.3g} GFLOP" if work.flops else size
 
 
 def format_term(limit: UnitLimit) -> str:
