@@ -238,8 +238,8 @@ class LedgerRecorder:
 
     # Captures.
 
-    def begin_capture(self, graph_id: str) -> None:
-        """Handle the start of a capture."""
+    def begin_capture(self, graph_id: str, begin: int | None = None) -> None:
+        """Handle the start of a capture. ``begin``: start of the recorder's work for it."""
         numbers = self.sample(SampleKind.CAPTURE_BEGIN, graph_id)
         if numbers is not None and not self._graphs:
             # Here in the program's own thread and before its steps, where it disturbs no timing.
@@ -253,6 +253,9 @@ class LedgerRecorder:
         with self._guard:
             handle = int(torch.cuda.current_stream().cuda_stream)
             graph.stream = self._streams.setdefault(handle, len(self._streams))
+        graph.begin = perf_counter_ns()
+        if begin is not None:
+            self.add_span(SpanKind.RECORDER, "preparing the capture", begin, graph.begin)
 
     def end_body(self, graph_id: str) -> None:
         """Handle the moment before the call that ends a capture."""

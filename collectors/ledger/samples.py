@@ -147,10 +147,11 @@ class _Content:
         first, second = segment.get("segment_pool_id", DEFAULT_POOL)
         pool = int(first), int(second)
         stream = self._streams.setdefault(int(segment.get("stream", 0)), len(self._streams))
-        pool_sums = self.pools.setdefault((pool, stream), [0, 0, 0, 0])
+        pool_sums = self.pools.setdefault((pool, stream), [0, 0, 0, 0, 0])
         pool_sums[0] += 1
         pool_sums[1] += int(segment["total_size"])
         address = segment["address"]
+        live_bytes = 0
         for block in segment["blocks"]:
             size = int(block["size"])
             if block["state"].startswith("active"):
@@ -160,7 +161,10 @@ class _Content:
                 if tensor is not None and pool == DEFAULT_POOL:
                     shape = tuple(int(dimension) for dimension in tensor.shape)
                     _count(self._tensors, (owner, shape, tensor.element_size()), size)
+                live_bytes += size
             address += size
+        if live_bytes:
+            pool_sums[4] += int(segment["total_size"]) - live_bytes
 
     def list_tensors(self) -> tuple[TensorGroup, ...]:
         order = sorted(self._tensors, key=lambda key: (-self._tensors[key][1], key))

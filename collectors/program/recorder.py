@@ -69,6 +69,8 @@ the window, not only those after the last capture."""
 
 _STATE_EVERY: Final = 40
 """Flushes of events and counts per write of the state, which is more expensive: every 2 s."""
+_STATE_GAP_S: Final = 0.25
+"""Minimum time between two writes of the state after captures."""
 _CALLERS: Final = 8
 
 
@@ -173,6 +175,8 @@ class ProgramRecorder:
         self._optimizers = OptimizerSteps(self._handle_optimizer_step, guard)
         self._stopped = False
         self._written: Recording | None = None
+        self._state_written = 0.0
+        self._is_state_due = False
         self._problems_written = (0, False)
         self._lock = threading.Lock()
         self._numbering = threading.Lock()
@@ -273,6 +277,7 @@ class ProgramRecorder:
 
     def begin_capture(self, graph: object, pool: Any) -> ReplayCounter:
         """Register a capture with its source lines and step."""
+        begin = time.perf_counter_ns()
         self.loop.rest.stop()
         caller = sys._getframe(1)
         lines = find_caller_lines(caller, _CALLERS)
@@ -301,7 +306,7 @@ class ProgramRecorder:
         if capture.profiled:
             self.loop.record_profiler()
         with self._guard:
-            self._ledger.begin_capture(counter.id)
+            self._ledger.begin_capture(counter.id, begin)
         self._open.append(capture)
         capture.began = time.perf_counter_ns()
         return counter
@@ -337,6 +342,7 @@ class ProgramRecorder:
             pools = self.loop.record_capture(counter.number, graph, capture.began, duration_ns)
             self._ledger.recorder.add_span(SpanKind.DRIVER, counter.id, now - duration_ns, now)
             self._ledger.recorder.end_capture(counter.id, *pools, now)
+        begin = time.perf_counter_ns()
         self._write_now_and_then()
         for read in capture.graphs:
             # The cudagraph trees capture an empty graph once, to create their memory pool.
@@ -348,7 +354,9 @@ class ProgramRecorder:
         if capture.optimizer is not None:
             identity, name = capture.optimizer
             self._clock.rename(identity, _describe_holder(counter.id, name))
-        self._write_state()
+        self._write_state_soon()
+        now = time.perf_counter_ns()
+        self._ledger.recorder.add_span(SpanKind.RECORDER, "writing the graph", begin, now)
 
     def record_failure(self, counter: ReplayCounter, error: BaseException) -> None:
         """Record a failed capture. The program handles the error."""
@@ -639,6 +647,8 @@ class ProgramRecorder:
             if not self._open:
                 if self._flushes % _STATE_EVERY == 0:
                     self._write_state()
+                elif self._is_state_due:
+                    self._write_state_soon()
                 if self.loop.log.is_full:
                     self.loop.rest.end()
                     self._stop_noting()
@@ -659,7 +669,17 @@ class ProgramRecorder:
         self._ended = True
         self._write_state()
 
+    def _write_state_soon(self) -> None:
+        """Write the state now, or with a later flush if it was written recently: an engine captures
+        hundreds of graphs, and the state grows with each."""
+        if self._flusher.started and time.monotonic() - self._state_written < _STATE_GAP_S:
+            self._is_state_due = True
+        else:
+            self._write_state()
+
     def _write_state(self) -> None:
+        self._is_state_due = False
+        self._state_written = time.monotonic()
         with self._lock:
             state = self.build_state()
             if state != self._written:

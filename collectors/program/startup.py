@@ -81,9 +81,9 @@ class StartupLedger:
             self._written = changes
             self._folder.put(LEDGER_FILE, self.recorder.build())
 
-    def begin_capture(self, graph_id: str) -> None:
-        """Handle the start of a capture."""
-        self.recorder.begin_capture(graph_id)
+    def begin_capture(self, graph_id: str, begin: int) -> None:
+        """Handle the start of a capture. ``begin``: start of the recorder's work for it."""
+        self.recorder.begin_capture(graph_id, begin)
         if not self._sampler.started:
             self._sampler.start()
 

@@ -87,10 +87,13 @@ class Scene:
                 sizes=double, dimensions=((largest, double[0]), (length, length // 2))
             ),
         }
+        changes["two tensor-parallel ranks"] = FitChange(ranks=(1, 2))
         programs = {}
         for name, change in changes.items():
             new_length = dict(change.dimensions).get(length, length)
             options = self._list_options(change.layers[1] if change.layers else layers, new_length)
+            if change.ranks is not None:
+                options = (*options, "--ranks", str(change.ranks[1]))
             new_sizes = ",".join(str(size) for size in change.sizes or sizes)
             programs[name] = change, (*options, "--sizes", new_sizes)
         return programs

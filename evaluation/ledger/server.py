@@ -31,14 +31,14 @@ def read_age_s() -> float:
 class Layer(nn.Module):
     """Attention with a static cache, and a gated feed-forward network."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, ranks: int) -> None:
         super().__init__()
-        self.heads = width // HEAD
+        self.heads = width // HEAD // ranks
         self.first_norm, self.second_norm = nn.RMSNorm(width), nn.RMSNorm(width)
-        self.qkv = nn.Linear(width, 3 * width, bias=False)
-        self.out = nn.Linear(width, width, bias=False)
-        self.up = nn.Linear(width, 6 * width, bias=False)
-        self.down = nn.Linear(3 * width, width, bias=False)
+        self.qkv = nn.Linear(width, 3 * width // ranks, bias=False)
+        self.out = nn.Linear(width // ranks, width, bias=False)
+        self.up = nn.Linear(width, 6 * width // ranks, bias=False)
+        self.down = nn.Linear(3 * width // ranks, width, bias=False)
 
     def forward(self, x: torch.Tensor, cache: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
         """Compute one token per sequence. ``cache``: (2, batch, heads, length, HEAD)."""
@@ -53,11 +53,14 @@ class Layer(nn.Module):
 
 
 class Decoder(nn.Module):
-    def __init__(self, layers: int, width: int) -> None:
+    """A decoder, or one rank's share of it. The shares are not summed."""
+
+    def __init__(self, layers: int, width: int, ranks: int) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(VOCABULARY, width)
-        self.layers = nn.ModuleList(Layer(width) for _ in range(layers))
-        self.head = nn.Linear(width, VOCABULARY, bias=False)
+        self.ranks = ranks
+        self.embedding = nn.Embedding(VOCABULARY // ranks, width)
+        self.layers = nn.ModuleList(Layer(width, ranks) for _ in range(layers))
+        self.head = nn.Linear(width, VOCABULARY // ranks, bias=False)
 
     def forward(
         self, tokens: torch.Tensor, caches: list[torch.Tensor], place: torch.Tensor
@@ -65,7 +68,10 @@ class Decoder(nn.Module):
         x = self.embedding(tokens)
         for layer, cache in zip(self.layers, caches, strict=True):
             x = layer(x, cache, place)
-        return self.head(x).float().softmax(-1)
+        logits = self.head(x)
+        if self.ranks > 1:
+            logits = torch.cat([logits] * self.ranks, -1)
+        return logits.float().softmax(-1)
 
 
 def parse_options() -> argparse.Namespace:
@@ -84,6 +90,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--used", default="", help="sizes that are replay_sizes")
     parser.add_argument("--gate", default="", help="wait for this file before using the GPU")
     parser.add_argument("--share", action="store_true", help="one executable for all sizes")
+    parser.add_argument("--ranks", type=int, default=1, help="share of one tensor-parallel rank")
     parser.add_argument("--replays", type=int, default=40)
     return parser.parse_args()
 
@@ -109,8 +116,8 @@ class Server:
     def build(self) -> None:
         torch.set_default_dtype(torch.bfloat16)
         with torch.device("cuda"):
-            self.net = Decoder(self.options.layers, self.options.width).eval()
-            largest, heads = max(self.sizes), self.options.width // HEAD
+            self.net = Decoder(self.options.layers, self.options.width, self.options.ranks).eval()
+            largest, heads = max(self.sizes), self.options.width // HEAD // self.options.ranks
             shape = (2, largest, heads, self.options.length, HEAD)
             self.caches = [torch.zeros(shape) for _ in range(self.options.layers)]
             self.tokens = torch.zeros(largest, dtype=torch.long)

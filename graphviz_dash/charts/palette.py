@@ -124,6 +124,7 @@ LEDGER_SHADES: Final = {
     LedgerPart.TENSORS: YELLOW,
     LedgerPart.WORKSPACES: ORANGE,
     LedgerPart.ALLOCATIONS: BLUE,
+    LedgerPart.FRAGMENTATION: GREY,
     LedgerPart.FREE: GREY,
     LedgerPart.POOLS: VIOLET,
     LedgerPart.FAILED_POOLS: VIOLET,

@@ -19,7 +19,7 @@ _INSTRUCTIONS: Final = {
     MissingInput.WINDOW: "To trace its steps, record it again",
     MissingInput.TIMED_STEPS: "To time steps without a profiler, record it again",
     MissingInput.SIZES: "To trace each of its sizes, record it again",
-    MissingInput.ATTRIBUTION: "For source lines of its nodes, record it again",
+    MissingInput.ATTRIBUTION: "For source lines and shapes of its nodes, record it again",
     MissingInput.STEPS: (
         "To mark steps, call collectors.step() at the end of each, and record it again"
     ),
@@ -68,6 +68,21 @@ def explain_missing_trace(runs: Sequence[Run]) -> tuple[str, ...]:
             for run, remedy in missing
             if remedy.missing_input in _TRACE_INPUTS
         ),
+    )
+
+
+def explain_missing_shapes(run: Run, runs: Sequence[Run]) -> tuple[str, str | None] | None:
+    """Return instruction and command to record the operators of a recorded run's nodes.
+
+    None if they are recorded.
+    """
+    return next(
+        (
+            _format_remedy(run, remedy)
+            for remedy in find_remedies(run, runs)
+            if remedy.missing_input is MissingInput.ATTRIBUTION
+        ),
+        None,
     )
 
 

@@ -146,6 +146,8 @@ class ReservedPool(Struct, frozen=True, forbid_unknown_fields=True, array_like=T
     """Live allocations of at most 1 MiB, in bytes."""
     large_bytes: Count
     """Larger live allocations, in bytes."""
+    split_bytes: Count | None = None
+    """Free memory in partly used segments, in bytes. None if unknown."""
 
 
 class TensorGroup(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):

@@ -18,7 +18,7 @@ def test_the_command_is_whole() -> None:
         "tests/gpu/programs/torchvision_train.py --steps 300 --graph"
     )
     assert line == (
-        "graphed: For source lines of its nodes, record it again: graphviz-dash collect -o "
-        "sample_traces/recorded-resnet --skip 200 --steps 5 --name graphed-attributed "
+        "graphed: For source lines and shapes of its nodes, record it again: graphviz-dash collect "
+        "-o sample_traces/recorded-resnet --skip 200 --steps 5 --name graphed-attributed "
         "--attribute -- python3 tests/gpu/programs/torchvision_train.py --steps 300 --graph"
     )

@@ -15,6 +15,7 @@ from collectors.program.loop.engines.captures import (
     find_capture_facts,
     find_graph_name,
     read_numbers,
+    read_record_fields,
 )
 from collectors.program.loop.engines.steps import EngineReports, EngineStep
 from collectors.program.loop.engines.watch import EngineWatch
@@ -107,6 +108,7 @@ class LoopRecorder:
         if facts.engine is None:
             with self._guard:
                 facts.numbers = read_numbers(caller)
+                facts.fields = read_record_fields(caller)
         return facts
 
     def find_graph_name(self, caller: FrameType) -> str | None:
@@ -148,15 +150,15 @@ class LoopRecorder:
             before = self._pools.get(facts.pool, PoolBytes(0, 0))
             pools = read_pools()
             now = self._pools[facts.pool] = pools.get(facts.pool, PoolBytes(0, 0))
-            facts.pool_added_bytes = max(0, now.reserved - before.reserved)
-            facts.own_bytes = max(0, now.allocated - before.allocated)
-            self._private_bytes = sum(pool.reserved for pool in pools.values())
+            facts.pool_added_bytes = max(0, now.reserved_bytes - before.reserved_bytes)
+            facts.own_bytes = max(0, now.allocated_bytes - before.allocated_bytes)
+            self._private_bytes = sum(pool.reserved_bytes for pool in pools.values())
         return facts.pool, self._private_bytes
 
     def record_capture_failure(self, number: int) -> tuple[Pool | None, int]:
         """Record a failed capture; returns as :meth:`record_capture`."""
         pool = self._open.pop(number, None)
-        self._private_bytes = sum(bytes_.reserved for bytes_ in read_pools().values())
+        self._private_bytes = sum(bytes_.reserved_bytes for bytes_ in read_pools().values())
         return pool, self._private_bytes
 
     def record_instantiation(self, number: int, duration_ns: int) -> None:

@@ -22,7 +22,7 @@ from graphviz_dash.analysis.memory.report import NODE_BYTES
 from graphviz_dash.model.memory import Owner
 
 if TYPE_CHECKING:
-    from graphviz_dash.model.ledger import AllocatorState, Ledger
+    from graphviz_dash.model.ledger import AllocatorState, Ledger, TensorGroup
     from graphviz_dash.model.run import Run
 
 _MIB: Final = 1 << 20
@@ -47,6 +47,9 @@ class FitChange(Struct, frozen=True):
     """Recorded and new size of dimensions, such as a batch size or a length."""
     device_bytes: int | None = None
     """Memory to fit into. None for the recorded device."""
+    ranks: tuple[int, int] | None = None
+    """Recorded and new number of tensor-parallel ranks, which share matrices and caches of layers.
+    """
 
 
 class FitPrediction(Struct, frozen=True):
@@ -60,6 +63,9 @@ class FitPrediction(Struct, frozen=True):
     startup_ns: int
     startup_error_ns: int
     """Half the width of the interval around ``startup_ns``."""
+    lacks_communication: bool
+    """True if the new configuration communicates and the recorded one did not, so that buffers of
+    the process group are missing."""
 
     @property
     def used(self) -> int:
@@ -109,20 +115,35 @@ def predict_fit(
         growth = nodes * (layer_factor * count_factor - 1) * NODE_BYTES
         current = parts.get(LedgerPart.EXECUTABLES, 0)
         parts[LedgerPart.EXECUTABLES] = max(current + round(growth / CHUNK) * CHUNK, 0)
+    rank_factor = _compute_rank_factor(change)
+    has_new_tensors = bool(change.layers or change.dimensions or change.ranks)
     difference = sum(abs(parts.get(part, 0) - before.get(part, 0)) for part in LedgerPart)
     error = round(
         _KERNELS * parts.get(LedgerPart.KERNELS, 0)
         + 0.02 * difference
-        + (_POOLS * _SEGMENT if change.sizes or change.dimensions else CHUNK)
+        + (_POOLS * _SEGMENT if change.sizes or change.dimensions or change.ranks else CHUNK)
+        # Allocations of unknown owners may change, too.
+        + (parts.get(LedgerPart.ALLOCATIONS, 0) if has_new_tensors else 0)
+        # Only a part of the activations is divided.
+        + abs(1 - rank_factor) * parts.get(LedgerPart.POOLS, 0)
     )
-    time, time_error = _predict_startup(startup, graphs, layer_factor, count_factor)
+    time, time_error = _predict_startup(
+        startup, graphs, layer_factor, count_factor, layer_factor * rank_factor
+    )
     return FitPrediction(
         parts={part: parts[part] for part in LedgerPart if parts.get(part)},
         error=error,
         total=memory.total if change.device_bytes is None else change.device_bytes,
         startup_ns=time,
         startup_error_ns=time_error,
+        lacks_communication=change.ranks is not None
+        and change.ranks[1] > 1
+        and LedgerPart.NCCL not in before,
     )
+
+
+def _compute_rank_factor(change: FitChange) -> float:
+    return change.ranks[0] / change.ranks[1] if change.ranks else 1.0
 
 
 def find_graph_sizes(run: Run) -> dict[str, int]:
@@ -147,6 +168,7 @@ def _compute_count_factor(
 
 def _predict_tensors(state: AllocatorState, change: FitChange) -> dict[LedgerPart, int]:
     dimensions = dict(change.dimensions)
+    rank_factor = _compute_rank_factor(change)
     growth: dict[LedgerPart, int] = defaultdict(int)
     for group in state.tensors:
         per_tensor = group.bytes / max(group.count, 1)
@@ -155,11 +177,26 @@ def _predict_tensors(state: AllocatorState, change: FitChange) -> dict[LedgerPar
             count = group.count * change.layers[1] / change.layers[0]
         for dimension in group.shape:
             per_tensor *= dimensions.get(dimension, dimension) / dimension if dimension else 1
+        if _is_divided_by_ranks(group, state):
+            per_tensor *= rank_factor
         part = _OWNER_PARTS.get(group.owner)
         if part is not None:
             growth[part] += round(per_tensor * count) - group.bytes
     return growth
 
+
+def _is_divided_by_ranks(group: TensorGroup, state: AllocatorState) -> bool:
+    """Check for a tensor that tensor-parallel ranks share: a matrix of the model with its gradients
+    and optimizer state, or a cache of each layer. Vectors such as norms are on each rank."""
+    if len(group.shape) < _MATRIX:
+        return False
+    if group.owner in (Owner.WEIGHTS, Owner.GRADIENTS, Owner.OPTIMIZER):
+        return True
+    return any(group.count % layers.layers == 0 for layers in state.layers)
+
+
+_MATRIX: Final = 2
+"""Dimensions of a matrix."""
 
 _OWNER_PARTS: Final = {
     Owner.WEIGHTS: LedgerPart.WEIGHTS,
@@ -208,6 +245,7 @@ def _predict_startup(
     graphs: Sequence[GraphLedger],
     layer_factor: float,
     count_factor: float,
+    weight_factor: float,
 ) -> tuple[int, int]:
     times = [graph.total_ns for graph in graphs if graph.total_ns is not None]
     if times and len(graphs) > 1:
@@ -218,6 +256,6 @@ def _predict_startup(
     capture_count = max(len(graphs) - 1, 1)
     new_count = max(len(graphs) * count_factor - 1, 0)
     growth = captures / capture_count * new_count * layer_factor - captures
-    model = startup.parts.get(TimePart.WEIGHTS, 0) * (layer_factor - 1)
+    model = startup.parts.get(TimePart.WEIGHTS, 0) * (weight_factor - 1)
     total = round(startup.total_ns + growth + model)
     return max(total, 0), round(0.05 * startup.total_ns + 0.25 * abs(growth + model))

@@ -38,6 +38,8 @@ class LedgerPart(StrEnum):
     """Unknown owner: allocated before the recorder read the owners, or by objects that the garbage
     collector does not list because it is frozen.
     """
+    FRAGMENTATION = "allocator, fragmentation"
+    """Free memory in partly used segments, which the allocator cannot release."""
     FREE = "allocator, free"
     POOLS = "graph pools"
     FAILED_POOLS = "pools of failed captures"
@@ -274,7 +276,10 @@ def _split_allocator(
             sizes[LedgerPart.WORKSPACES] = (
                 workspaces if after_startup else (sizes[LedgerPart.WORKSPACES] - excess)
             )
-        for part in _KEPT_ORDER:
+        sizes[LedgerPart.FRAGMENTATION] = sum(
+            pool.split_bytes or 0 for pool in state.pools if pool.pool == DEFAULT_POOL
+        )
+        for part in (*_KEPT_ORDER, LedgerPart.FRAGMENTATION):
             parts[part] = min(sizes[part], left)
             left -= parts[part]
     parts[LedgerPart.FREE] = left

@@ -63,18 +63,18 @@ def render() -> None:
     """Render the page."""
     catalogue = _get_first_listing()
     is_table = url_state.get_option("view", _list_views(catalogue)) == _TABLE
-    fill_pair_panel = _show_head(catalogue, is_table=is_table)
+    fill_head = _show_head(catalogue, is_table=is_table)
     for problem in catalogue.problems:
         show_error_panel("Folder could not be searched", problem)
     if not catalogue.entries:
         show_no_experiments(catalogue)
+        fill_head()
         return
     has_several = len(catalogue.entries) > 1
     if has_several:
         row = st.container(horizontal=True, vertical_alignment="center", gap="small", key="arrange")
-        # The browser draws only containers with content; this one keeps its height from the start.
         with row:
-            show_markup(format_element("span", "", "place"))
+            _reserve_space()
     is_large = len(catalogue.entries) > MAX_OPENED
     if is_large:
         FIRST_CARDS.refresh()
@@ -92,9 +92,9 @@ def render() -> None:
         _show_unknown(catalogue)
     # After the cards, which must not wait for the list of runs, for changes or for the scripts of
     # input fields: the first screen is drawn while the rest is still sent.
+    fill_head()
     toast_arrivals(catalogue)
     toast_changes(entries)
-    fill_pair_panel()
     if has_several:
         with row:
             _show_filters(catalogue)
@@ -197,18 +197,30 @@ def _show_unknown(catalogue: Catalogue) -> None:
 
 
 def _show_head(catalogue: Catalogue, *, is_table: bool) -> Callable[[], None]:
-    """Show the head; return the function that fills the picker of two runs."""
-    with st.container(horizontal=True, vertical_alignment="center"):
+    """Show the head; return the function that adds its buttons."""
+    with st.container(horizontal=True, vertical_alignment="center", key="head"):
         show_markup(format_title(catalogue))
         st.space("stretch")
-        if is_table and (sample := _find_sample(catalogue)):
-            show_link("compare", "See a sample", {url_state.EXPERIMENT: sample})
-        fill_pair_panel = show_pair_panel(catalogue)
-        show_upload_panel(catalogue)
-        if is_table:
-            with st.popover("Record", icon=":material/terminal:"):
-                show_markup(_format_own_workload())
-    return fill_pair_panel
+        row = st.container(horizontal=True, width="content", key="head-buttons")
+        with row:
+            _reserve_space()
+
+    def fill_head() -> None:
+        with row:
+            if is_table and (sample := _find_sample(catalogue)):
+                show_link("compare", "See a sample", {url_state.EXPERIMENT: sample})
+            show_pair_panel(catalogue)
+            show_upload_panel(catalogue)
+            if is_table:
+                with st.popover("Record", icon=":material/terminal:"):
+                    show_markup(_format_own_workload())
+
+    return fill_head
+
+
+def _reserve_space() -> None:
+    """Keep the height of an empty container, which the browser would not draw."""
+    show_markup(format_element("span", "", "place"))
 
 
 def _find_sample(catalogue: Catalogue) -> str | None:

@@ -59,7 +59,7 @@ def draw_roofline(report: EfficiencyReport, theme: Theme) -> go.Figure | None:
         points = [limit for limit in limits if limit.term is term]
         if points:
             _add_points(figure, report, points, term, get_colour(shade, theme), longest_ns)
-    figure.update_xaxes(type="log", title_text="FLOP per byte")
+    figure.update_xaxes(type="log", title_text="FLOP per byte", dtick=1)
     figure.update_yaxes(type="log", title_text="FLOP/s", exponentformat="SI")
     return apply_theme(figure, theme, _HEIGHT)
 
@@ -73,14 +73,17 @@ def _add_roofs(figure: go.Figure, rates: Rates, limits: list[UnitLimit], theme: 
     highest = max(flop_rates.values(), default=1e12)
     for l2_hit, name, dash, side in (
         (False, "device memory", "solid", "bottom right"),
-        (True, "L2 cache", "dot", "top right"),
+        (True, "L2 cache", "dot", "top left"),
     ):
         bandwidth = rates.compute_bandwidth(Traffic.COPY, l2_hit=l2_hit)
         if bandwidth:
             ridge = highest / bandwidth
             x = [NO_ARITHMETIC / 4, ridge]
             y = [value * bandwidth for value in x]
-            _add_line(figure, x, y, [name, ""], dash, colour, side)
+            # In the middle: text on a logarithmic axis has no room at the ends of the line.
+            x.insert(1, (x[0] * ridge) ** 0.5)
+            y.insert(1, (y[0] * highest) ** 0.5)
+            _add_line(figure, x, y, ["", name, ""], dash, colour, side)
     slowest_ridge = highest / max(1.0, rates.compute_bandwidth(Traffic.COPY, l2_hit=False))
     for pipe, rate in flop_rates.items():
         left = rate / highest * slowest_ridge

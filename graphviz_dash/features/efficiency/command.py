@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -19,6 +19,7 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.features.efficiency.analysis.ceilings_choice import (
     CeilingsChoice,
     CeilingsOrigin,
+    find_shipped_ceilings,
 )
 from graphviz_dash.features.efficiency.analysis.report import (
     EfficiencyReport,
@@ -34,6 +35,9 @@ from graphviz_dash.ingest.load import load_run, load_without_graphs
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.ceilings import Ceilings
 from graphviz_dash.model.run import Experiment, Run
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.trace import Trace
 
 _NO_LIMITS: Final = "a trace contains no limits of its GPU"
 
@@ -89,24 +93,30 @@ def show_efficiency(
     each operator call.
     """
     ceilings_override = None if file is None else read_ceilings(file)
-    report = _measure_path(run, graph_id, ceilings_override)
+    report, bundle = _measure_path(run, graph_id, ceilings_override)
     if as_json:
         print_json("efficiency", build_efficiency_document(run.name, report))
         return
     with limit_output(everything=everything):
-        print_efficiency(report, GroupKey(key), everything=everything)
+        print_efficiency(report, GroupKey(key), bundle, everything=everything)
+
+
+def _choose_for_trace(trace: Trace, ceilings_override: Ceilings | None) -> CeilingsChoice | Missing:
+    if ceilings_override is not None:
+        return CeilingsChoice(ceilings_override, CeilingsOrigin.FILE)
+    names = set(trace.info.device_names)
+    reference = find_shipped_ceilings(names.pop()) if len(names) == 1 else None
+    return Missing(Fact.CEILINGS, _NO_LIMITS) if reference is None else reference
 
 
 def _measure_path(
     path: Path, graph_id: str | None, ceilings_override: Ceilings | None
-) -> EfficiencyReport:
+) -> tuple[EfficiencyReport, Run | None]:
+    """Return the report, and the run if ``path`` is a bundle."""
+    run: Run | None = None
     if not path.is_dir():
-        choice = (
-            Missing(Fact.CEILINGS, _NO_LIMITS)
-            if ceilings_override is None
-            else CeilingsChoice(ceilings_override, CeilingsOrigin.FILE)
-        )
-        report = measure_step_efficiency(open_run_trace(path), choice)
+        trace = open_run_trace(path)
+        report = measure_step_efficiency(trace, _choose_for_trace(trace, ceilings_override))
         remedies: tuple[str, ...] = ()
     else:
         run = open_run(Path(os.path.abspath(path)))
@@ -117,4 +127,4 @@ def _measure_path(
         remedies = list_remedies((run,))
     if isinstance(report, Missing):
         raise InputError(path, report.reason, "timed kernels with operators", " ".join(remedies))
-    return report
+    return report, run

@@ -16,9 +16,11 @@ from graphviz_dash.features.efficiency.analysis.programmatic import Programmatic
 from graphviz_dash.features.efficiency.analysis.rates import Rates
 from graphviz_dash.features.efficiency.analysis.report import EfficiencyGroup, EfficiencyReport
 from graphviz_dash.features.efficiency.analysis.rules.search import Remedy
-from graphviz_dash.features.efficiency.analysis.work import Bound
+from graphviz_dash.features.efficiency.analysis.work import Bound, Work
+from graphviz_dash.guidance.narrative import explain_missing_shapes
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.ceilings import Pipe, Traffic
+from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.columns import COUNT, MICROSECONDS, SHARE, Column, Unit
 from graphviz_dash.narrative.numbers import format_in_same_unit
 from graphviz_dash.units import (
@@ -31,6 +33,8 @@ from graphviz_dash.units import (
 )
 
 MEASURE_COMMAND: Final = "graphviz-dash bench limits"
+
+_SHAPES_CALL: Final = "torch.profiler.profile(record_shapes=True)"
 
 _MAX_TEXTS: Final = 3
 
@@ -112,6 +116,8 @@ def describe_efficiency(report: EfficiencyReport) -> str:
 
 
 def _format_savings(report: EfficiencyReport) -> str:
+    if len(report.advice) == 1:
+        return f"{format_ns(report.saving_ns)} could go by {format_advice_title(report.advice[0])}"
     texts = "; ".join(_format_saving(entry) for entry in report.advice[:_MAX_TEXTS])
     remaining = len(report.advice) - _MAX_TEXTS
     suffix = f"; {remaining} more" if remaining > 0 else ""
@@ -190,18 +196,25 @@ def find_missing_input(report: EfficiencyReport) -> str:
 
 
 def describe_unknown(report: EfficiencyReport) -> str | None:
-    """Describe time without a known limit; None if all are known."""
+    """Describe time without a known limit; None if all are known, or none."""
     unknown_ns = report.time_ns - report.known_ns
-    if unknown_ns <= 0 or isinstance(report.choice, Missing):
+    if unknown_ns <= 0 or not report.known_ns or isinstance(report.choice, Missing):
         return None
     return f"{format_ns(unknown_ns)} have no known limit: {find_missing_input(report)}."
 
 
-def describe_missing_shapes(report: EfficiencyReport) -> str | None:
-    """Describe how to record shapes of an eager step; None if any are known."""
-    if report.graph is not None or any(limit.unit.call for limit in report.limits):
+def describe_missing_shapes(
+    report: EfficiencyReport, run: Run | None = None
+) -> tuple[str, str | None] | None:
+    """Return instruction and command to record shapes. None if any are known.
+
+    ``run`` is that of a graph.
+    """
+    if any(limit.unit.call for limit in report.limits):
         return None
-    return "The trace has no shapes. Record them: torch.profiler.profile(record_shapes=True)."
+    if report.graph is None:
+        return "The trace has no shapes. Record them:", _SHAPES_CALL
+    return None if run is None else explain_missing_shapes(run, ())
 
 
 def describe_programmatic(report: EfficiencyReport) -> str | None:
@@ -269,15 +282,18 @@ def describe_limit(limit: UnitLimit) -> str:
     work = limit.unit.work
     if work is None:
         return f"{format_ns(limit.time_ns)}; limit unknown: {limit.unit.missing}"
-    note = BOUND_NOTES[work.bound]
-    row_bytes = f"{note} {format_bytes(work.total_bytes)}".strip()
-    flops = f", {work.flops / 1e9:.3g} GFLOP" if work.flops else ""
     if limit.limit_ns is None or limit.term is None:
-        return f"{format_ns(limit.time_ns)}; {row_bytes}{flops}"
+        return f"{format_ns(limit.time_ns)}; {format_work(work)}"
     return (
         f"{format_ns(limit.time_ns)}, {format_percent(limit.share)} of the limit of "
-        f"{format_ns(limit.limit_ns)} ({format_term(limit)}); {row_bytes}{flops}"
+        f"{format_ns(limit.limit_ns)} ({format_term(limit)}); {format_work(work)}"
     )
+
+
+def format_work(work: Work) -> str:
+    """Format bytes and operations."""
+    size = f"{BOUND_NOTES[work.bound]} {format_bytes(work.total_bytes)}".strip()
+    return f"{size}, {work.flops / 1e9:.3g} GFLOP" if work.flops else size
 
 
 def format_term(limit: UnitLimit) -> str:
@@ -300,11 +316,12 @@ def list_group_columns(report: EfficiencyReport, title: str) -> list[Column[Effi
         Column("Time", lambda group: group.time_ns, MICROSECONDS),
         *(() if isinstance(report.choice, Missing) else limits),
         Column("Achieved GB/s", lambda group: group.bandwidth, _GIGA, None),
-        Column("Achieved GFLOP/s", lambda group: group.flop_rate, _GIGA, None),
+        Column("Achieved TFLOP/s", lambda group: group.flop_rate, _TERA, None),
     ]
 
 
 _GIGA: Final = Unit(format_count, scale=1e9, pattern="%.0f")
+_TERA: Final = Unit(format_count, scale=1e12, pattern="%.2f")
 
 
 def _get_excess_ns(group: EfficiencyGroup) -> float | None:

@@ -33,6 +33,7 @@ from graphviz_dash.features.efficiency.narrative import (
     list_group_columns,
 )
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.columns import COUNT, MICROSECONDS, SHARE, Column
 from graphviz_dash.units import format_ns
 
@@ -41,15 +42,17 @@ _BRIEF_ADVICE: Final = 4
 _NAME_LENGTH: Final = 36
 
 
-def print_efficiency(report: EfficiencyReport, key: GroupKey, *, everything: bool) -> None:
+def print_efficiency(
+    report: EfficiencyReport, key: GroupKey, run: Run | None, *, everything: bool
+) -> None:
     """Print result, groups, recommendations and, with ``everything``, all operator calls."""
     click.echo(escape_control_characters(describe_efficiency(report)))
     unknown = describe_unknown(report)
     if unknown is not None:
         click.echo(escape_control_characters(unknown))
-    shapes = describe_missing_shapes(report)
+    shapes = describe_missing_shapes(report, run)
     if shapes is not None:
-        click.echo(shapes)
+        click.echo(" ".join(filter(None, shapes)))
     if not isinstance(report.choice, Missing):
         click.echo(escape_control_characters(describe_ceilings(report.choice)))
     _print_groups(report, key, everything=everything)

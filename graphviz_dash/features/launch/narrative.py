@@ -241,23 +241,28 @@ def summarize_verdicts(graphs: Sequence[ProgramGraph]) -> str:
     reasons = "; ".join(dict.fromkeys(missing))
     if not verdicts:
         return f"No expected launch cost for comparison: {reasons}."
+    if len(graphs) == 1:
+        ((graph, verdict_of),) = verdicts
+        label = _format_judged_graph(graph, verdict_of)
+        return f"Its repeat launch is {verdict_of.verdict.value}: {label}."
     parts = []
     for verdict in Verdict:
-        matching = [
-            (graph, verdict_of) for graph, verdict_of in verdicts if verdict_of.verdict is verdict
+        names = [
+            _format_judged_graph(graph, verdict_of)
+            for graph, verdict_of in verdicts
+            if verdict_of.verdict is verdict
         ]
-        if matching:
-            names = _list_names(
-                [
-                    f"{graph.name} of {graph.run}, {_format_ratio_range(verdict_of)}"
-                    for graph, verdict_of in matching
-                ]
-            )
-            parts.append(f"{verdict.value}: {names}")
+        if names:
+            verb = "is" if len(names) == 1 else "are"
+            parts.append(f"{_list_names(names)} {verb} {verdict.value}")
     if missing:
-        parts.append(f"unknown: {pluralize(len(missing), 'graph')} ({reasons})")
-    lead = "Repeat launches: " if len(graphs) > 1 else "Its repeat launch is "
-    return f"{lead}{'; '.join(parts)}."
+        verb = "is" if len(missing) == 1 else "are"
+        parts.append(f"{pluralize(len(missing), 'graph')} {verb} unknown ({reasons})")
+    return f"Repeat launches: {'; '.join(parts)}."
+
+
+def _format_judged_graph(graph: ProgramGraph, verdict: LaunchVerdict) -> str:
+    return f"{graph.name} of {graph.run}, {_format_ratio_range(verdict)}"
 
 
 def format_launch_verdict(program_graph: ProgramGraph, *, with_reason: bool = True) -> str:

@@ -9,30 +9,32 @@ from typing import Final
 from graphviz_dash.analysis.ledger.fit import FitChange
 from graphviz_dash.errors import InputError
 
+_PAIRS: Final = ("layers", "ranks")
 _PAIR: Final = re.compile(r"(\d{1,9}):(\d{1,9})", re.ASCII)
 _SIZES: Final = re.compile(r"\d{1,9}(?:,\d{1,9})*", re.ASCII)
 _DEVICE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*GiB", re.ASCII)
-_EXAMPLES: Final = "layers=16:24, 512=1024, sizes=64,8,1 or device=80GiB"
+_EXAMPLES: Final = "layers=16:24, ranks=1:4, 512=1024, sizes=64,8,1 or device=80GiB"
 
 
 def parse_changes(texts: Iterable[str]) -> FitChange:
     """Parse changes of the recorded configuration.
 
-    ``layers=OLD:NEW`` changes the number of layers, ``OLD=NEW`` a dimension of tensors,
-    ``sizes=A,B,C`` the sizes to capture, and ``device=80GiB`` the memory to fit into.
+    ``layers=OLD:NEW`` changes the number of layers, ``ranks=OLD:NEW`` that of tensor-parallel
+    ranks, ``OLD=NEW`` a dimension of tensors, ``sizes=A,B,C`` the sizes to capture, and
+    ``device=80GiB`` the memory to fit into.
 
     Raises:
         InputError: A change is none of these.
     """
     sizes: tuple[int, ...] = ()
-    layers: tuple[int, int] | None = None
+    pairs: dict[str, tuple[int, int]] = {}
     dimensions: dict[int, int] = {}
     device: int | None = None
     for text in texts:
         name, _, value = (part.strip() for part in text.partition("="))
         pair, amount = _PAIR.fullmatch(value), _DEVICE.fullmatch(value)
-        if name == "layers" and pair is not None and int(pair[1]):
-            layers = int(pair[1]), int(pair[2])
+        if name in _PAIRS and pair is not None and int(pair[1]) and int(pair[2]):
+            pairs[name] = int(pair[1]), int(pair[2])
         elif name == "sizes" and _SIZES.fullmatch(value):
             sizes = tuple(int(size) for size in value.split(","))
         elif name == "device" and amount is not None:
@@ -41,4 +43,6 @@ def parse_changes(texts: Iterable[str]) -> FitChange:
             dimensions[int(name)] = int(value)
         else:
             raise InputError(f"--fit {text}", "an unknown change", _EXAMPLES)
-    return FitChange(sizes, layers, tuple(dimensions.items()), device)
+    return FitChange(
+        sizes, pairs.get("layers"), tuple(dimensions.items()), device, pairs.get("ranks")
+    )

@@ -28,6 +28,7 @@ _MAX_BOXES: Final = 1_200
 """Boxes on the chart of activities."""
 
 _PATTERNS: Final = {
+    LedgerPart.FRAGMENTATION: "-",
     LedgerPart.FREE: "\\",
     LedgerPart.FAILED_POOLS: "x",
     LedgerPart.REMAINDER: "/",

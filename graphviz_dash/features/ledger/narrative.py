@@ -51,6 +51,9 @@ PART_MEANINGS: Final[Mapping[LedgerPart, str]] = {
         "Allocations of unknown owners: before the recorder read them, or with a frozen garbage "
         "collector."
     ),
+    LedgerPart.FRAGMENTATION: (
+        "Free memory of the default pool in partly used segments. Emptying the cache keeps it."
+    ),
     LedgerPart.FREE: (
         "Memory of the default pool without a known owner: free blocks and later allocations."
     ),
@@ -157,6 +160,8 @@ def describe_fit(prediction: FitPrediction) -> str:
     """Describe whether the predicted memory fits, and by how much."""
     used = f"{format_bytes(prediction.used)} ± {format_bytes(prediction.error)}"
     startup = format_ns(prediction.startup_ns)
+    if prediction.lacks_communication:
+        startup += ". Excludes buffers of NCCL, which the recording does not have"
     if prediction.total is None or prediction.excess is None:
         return f"Predicted: {used}, start-up {startup}."
     device = format_bytes(prediction.total)
@@ -168,6 +173,43 @@ def describe_fit(prediction: FitPrediction) -> str:
     else:
         verdict = f"fits in {device} with {margin} to spare"
     return f"Predicted: {used}, {verdict}; start-up {startup}."
+
+
+def describe_graph(graph: GraphLedger) -> tuple[str, ...]:
+    """Describe memory and start-up time of one graph, in sentences."""
+    texts = []
+    if graph.added_bytes is not None:
+        parts = [
+            f"{format_bytes(size)} of {name}"
+            for size, name in (
+                (graph.reserved_bytes, "pool"),
+                (graph.kernel_bytes, "kernels"),
+                (graph.executable_bytes, "executable"),
+            )
+            if size
+        ]
+        detail = f": {', '.join(parts)}" if parts else ""
+        texts.append(f"Its capture added {format_bytes(graph.added_bytes)}{detail}.")
+    if graph.exclusive_bytes is not None:
+        text = f"{format_bytes(graph.exclusive_bytes)} of the pool are exclusive"
+        if graph.shared_bytes and graph.shared_with:
+            others = pluralize(len(graph.shared_with), "other graph")
+            text += f", {format_bytes(graph.shared_bytes)} are shared with {others}"
+        texts.append(f"{text}.")
+    if graph.returned_bytes is not None:
+        texts.append(f"Dropping it returned {format_bytes(max(graph.returned_bytes, 0))}.")
+    times = [
+        f"{name} {format_ns(time)}"
+        for name, time in (
+            ("capture", graph.capture_ns),
+            ("instantiation", graph.driver_ns),
+            ("first launch", graph.first_launch_ns),
+        )
+        if time is not None
+    ]
+    if times:
+        texts.append(f"Start-up: {', '.join(times)}.")
+    return tuple(texts)
 
 
 GRAPH_COLUMNS: Final[tuple[Column[GraphLedger], ...]] = (

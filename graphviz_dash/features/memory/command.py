@@ -45,7 +45,8 @@ from graphviz_dash.ingest.formats.snapshot_file import read_snapshot_file
     metavar="CHANGE",
     multiple=True,
     help="Predict memory and start-up of another configuration, with --ledger or --json: "
-    "layers=16:24, sizes=64,8,1, a dimension of tensors such as 512=1024, or device=80GiB. "
+    "layers=16:24, ranks=1:4 (tensor parallel), sizes=64,8,1, a dimension of tensors such as "
+    "512=1024, or device=80GiB. "
     "Repeatable.",
 )
 @click.option(

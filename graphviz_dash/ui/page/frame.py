@@ -103,23 +103,22 @@ def draw_top_bar(page: str) -> None:
     with st.container(key="top-bar", horizontal=True, vertical_alignment="center", gap="small"):
         logo = '<img src="/assets/logo.svg" alt="">'
         brand = format_element("div", logo + format_element("span", "graphviz-dash"), "brand")
+        entry = find_selected_entry() if PAGES[page].shows_experiment else None
         if not PAGES[page].shows_title:
-            entry = find_selected_entry()
             suffix = "" if entry is None else f" of {escape_html(entry.name)}"
             brand += format_element("h1", f"{get_title(page)}{suffix}", "unseen")
         st.html(brand, width="content")
-        draw_links(page)
+        draw_links(page, entry.key if entry else None)
         if PAGES[page].shows_experiment:
             _draw_experiment_picker()
         else:
             st.space("stretch")
-        st.html(_format_bar_buttons(page), width="content")
+        st.html(_format_bar_buttons(page, entry), width="content")
         show_help_panel(page)
 
 
-def _format_bar_buttons(page: str) -> str:
+def _format_bar_buttons(page: str, entry: Entry | None) -> str:
     """Format the buttons for the palette and for sharing."""
-    entry = find_selected_entry() if PAGES[page].shows_experiment else None
     folders = list_run_folders(entry.path) if entry and entry.pair is None else []
     names = list(get_listing(uses_cache=page == "overview").entries)
     data = {
@@ -236,7 +235,7 @@ def load_selected_experiment(*, warned: bool = False) -> SelectedExperiment:
         show_load_button()
         st.stop()
     toast_damaged_caches(entry)
-    dim_links(find_empty_pages(experiment.runs))
+    dim_links(entry.key, find_empty_pages(experiment.runs))
     unsound = "" if warned else format_unsound_warning(experiment.runs)
     if unsound:
         show_markup(format_element("div", escape_html(unsound), "failed", role="note"))
@@ -254,7 +253,8 @@ def dim_empty_pages(entry: Entry) -> None:
 
     try:
         extent = Extent.FULL if STORE.is_loaded(entry.key) else Extent.OUTLINE
-        dim_links(find_empty_pages(STORE.load_experiment_of_key(entry.key, extent).runs))
+        runs = STORE.load_experiment_of_key(entry.key, extent).runs
+        dim_links(entry.key, find_empty_pages(runs))
     except InputError:
         # The affected pages report the error.
         return

@@ -23,6 +23,8 @@ NAMES: Final = tuple(PAGES)
 
 _BAR: Final = "page-links"
 """Session key of the navigation bar of this run."""
+_REASONS: Final = "page-reasons"
+"""Session key: an experiment, and the reasons why its pages have no content."""
 
 
 class _Bar(Struct):
@@ -36,10 +38,16 @@ class _Bar(Struct):
     tab_slot: DeltaGenerator | None = None
     """Place of the tabs of the page; None without tabs."""
 
+    sent_links: str = ""
+    """Links as last sent to the browser."""
+
     def draw(self) -> None:
-        """Draw the links with the current page states."""
-        markup = "".join(map(self._format_group, GROUPS))
-        self.slot.html(format_element("nav", markup, "pages"), width="content")
+        """Draw the links with the current page states, unless they are unchanged."""
+        groups = "".join(map(self._format_group, GROUPS))
+        links = format_element("nav", groups, "pages")
+        if links != self.sent_links:
+            self.slot.html(links, width="content")
+            self.sent_links = links
         if self.tab_slot is not None:
             self.tab_slot.html(self._format_tabs())
 
@@ -138,13 +146,14 @@ def get_page_name(current: Any) -> str:
     return current.url_path or "overview"
 
 
-def draw_links(current: str) -> None:
-    """Draw a link to each page.
+def draw_links(current: str, experiment: str | None) -> None:
+    """Draw a link to each page, dim as last time if the page shows the same ``experiment``.
 
     Unlike Streamlit's navigation they keep the state: Streamlit drops the address's parameters and
     adds several history entries.
     """
-    bar = _Bar(st.empty(), current, None)
+    last_experiment, reasons = st.session_state.get(_REASONS, (None, None))
+    bar = _Bar(st.empty(), current, reasons if experiment == last_experiment else None)
     st.session_state[_BAR] = bar
     bar.draw()
 
@@ -158,8 +167,9 @@ def carry_parameters(name: str, values: Mapping[str, str | None]) -> None:
         bar.draw()
 
 
-def dim_links(reasons: Mapping[str, str]) -> None:
-    """Dim the navigation links to pages without content, by name, with the reason."""
+def dim_links(experiment: str, reasons: Mapping[str, str]) -> None:
+    """Dim the links to pages without content for ``experiment``, by name, with the reason."""
+    st.session_state[_REASONS] = (experiment, reasons)
     bar: _Bar | None = st.session_state.get(_BAR)
     if bar is not None:
         bar.reasons = reasons

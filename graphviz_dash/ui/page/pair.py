@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
@@ -17,8 +16,8 @@ _MAX_LISTED: Final = 100
 """Number of experiments above which runs are listed once the panel opens."""
 
 
-def show_pair_panel(catalogue: Catalogue) -> Callable[[], None]:
-    """Show the button of a picker of two runs; return the function that fills its panel."""
+def show_pair_panel(catalogue: Catalogue) -> None:
+    """Show the button and the panel of a picker of two runs."""
     # Listing all runs reads the folder of each experiment.
     is_lazy = len(catalogue.entries) > _MAX_LISTED
     panel = st.popover(
@@ -27,12 +26,8 @@ def show_pair_panel(catalogue: Catalogue) -> Callable[[], None]:
         key="pair-panel",
         on_change="rerun" if is_lazy else "ignore",
     )
-
-    def fill_panel() -> None:
-        if not is_lazy or panel.open:
-            _fill_panel(panel, catalogue)
-
-    return fill_panel
+    if not is_lazy or panel.open:
+        _fill_panel(panel, catalogue)
 
 
 def _fill_panel(panel: DeltaGenerator, catalogue: Catalogue) -> None:

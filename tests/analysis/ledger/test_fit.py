@@ -14,9 +14,9 @@ from graphviz_dash.analysis.ledger.fit import (
     predict_fit,
 )
 from graphviz_dash.analysis.ledger.memory import LedgerPart
-from graphviz_dash.analysis.ledger.report import build_ledger_report
+from graphviz_dash.analysis.ledger.report import build_ledger_report, predict_report
 from graphviz_dash.features.ledger.narrative import describe_fit
-from graphviz_dash.model.ledger import AllocatorBlocks, ReservedPool
+from graphviz_dash.model.ledger import AllocatorBlocks, LayerGroup, ReservedPool, TensorGroup
 from graphviz_dash.model.loop import FamilyMember, GraphFamily, KeyMethod, LoopSteps, ProgramLoop
 from graphviz_dash.model.memory import Owner
 from graphviz_dash.model.run import ExecutionMode, Run, WorkloadInfo
@@ -135,3 +135,42 @@ def test_more_of_anything_never_needs_less(factor: int, layers: int) -> None:
     large = fit(FitChange(layers=(4, 4 * layers), dimensions=((512, 512 * factor),)))
     assert large.used >= small.used
     assert all(size > 0 for size in large.parts.values())
+
+
+def test_ranks_share_matrices_and_caches_of_layers() -> None:
+    norms = TensorGroup(Owner.WEIGHTS, (1024,), 2, 8, 2 * MIB)
+    inputs = TensorGroup(Owner.TENSORS, (3, 512), 8, 3, 6 * MIB)
+    state = replace(
+        STATE,
+        layers=(LayerGroup("Layer", 4, 160 * MIB),),
+        tensors=(*STATE.tensors, norms, inputs),
+    )
+    change = FitChange(ranks=(1, 4))
+    run = replace(make_run(), ledger=make_ledger(states=(state, END)))
+    report = build_ledger_report(run)
+    assert report is not None
+    found = predict_report(run, report, change)
+    assert found is not None
+    # 150 of 200 MiB of matrices, and 36 of 48 MiB of caches, are on other ranks.
+    assert in_mib(found, LedgerPart.WEIGHTS) == 50
+    assert in_mib(found, LedgerPart.TENSORS) == 12
+    assert found.error > fit(FitChange()).error
+    assert "Excludes buffers of NCCL" in describe_fit(found)
+    assert "NCCL" not in describe_fit(fit(FitChange(layers=(4, 8))))
+
+
+def test_unknown_owners_widen_the_interval() -> None:
+    run = replace(make_run(), ledger=make_ledger(states=()))
+    report = build_ledger_report(run)
+    assert report is not None
+    assert report.memory is not None
+    unknown = report.memory.end_of_startup.parts[LedgerPart.ALLOCATIONS]
+    known = fit(FitChange(layers=(8, 8)))
+    run = make_run()
+    recorded = build_ledger_report(run)
+    assert recorded is not None
+    found = predict_fit(
+        run, report.memory, recorded.startup, recorded.graphs, FitChange(layers=(8, 8))
+    )
+    assert found is not None
+    assert found.error >= known.error + unknown - MIB

@@ -15,7 +15,7 @@ from graphviz_dash.analysis.ledger.memory import (
 from graphviz_dash.features.ledger.narrative import describe_workspaces
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.ledger import GraphStart, SampleKind, SpanKind
-from tests.ledgers import MIB, MS, POOL, SAMPLES, make_ledger, sample, span
+from tests.ledgers import MIB, MS, POOL, SAMPLES, STATE, make_ledger, sample, span
 from tests.samples_once import SAMPLES as SAMPLE_FOLDER
 
 
@@ -246,3 +246,14 @@ def test_growth_of_other_processes_is_no_part_of_this_one() -> None:
     assert shares == [(other, *parts) for other, parts in zip(others, own, strict=True)]
     assert all(sum(moment.parts.values()) == moment.used for moment in built.moments)
     assert built.own_bytes == 610 * MIB
+
+
+def test_free_memory_in_partly_used_segments_is_fragmentation() -> None:
+    pools = tuple(replace(pool, split_bytes=4 * MIB) for pool in STATE.pools)
+    built = build_memory_ledger(make_ledger(states=(replace(STATE, pools=pools),)))
+    assert built is not None
+    before, after = built.moments[1].parts, built.moments[11].parts
+    assert LedgerPart.FRAGMENTATION not in before
+    assert after[LedgerPart.FRAGMENTATION] == 8 * MIB
+    assert after[LedgerPart.FREE] == 32 * MIB
+    assert sum(after.values()) == built.moments[11].used

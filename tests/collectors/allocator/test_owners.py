@@ -26,7 +26,10 @@ print(gc.get_freeze_count() - before)
 
 def count_newly_frozen(*, frozen: bool, own: bool) -> int:
     """Frozen objects after the list minus those before, in another process."""
-    program = PROGRAM.format(frozen=frozen, own=own)
+    return run_program(PROGRAM.format(frozen=frozen, own=own))
+
+
+def run_program(program: str) -> int:
     environment = {"PYTHONPATH": f"{FAKE}:{ROOT}"}
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -41,3 +44,23 @@ def test_objects_frozen_by_the_interpreter_do_not_freeze_those_of_the_program() 
 
 def test_objects_that_the_program_froze_are_listed_and_stay_frozen() -> None:
     assert count_newly_frozen(frozen=False, own=True) >= 0
+
+
+SEGMENTS = """
+from collectors.ledger.samples import _Content
+content = _Content()
+def block(size, state):
+    return {{"size": size, "state": state}}
+for blocks in (
+    [block(6, "active_allocated"), block(4, "inactive")],
+    [block(20, "inactive")],
+    [block(2, "active_pending_free"), block(3, "inactive"), block(5, "active_allocated")],
+):
+    segment = {{"address": 0, "total_size": sum(item["size"] for item in blocks), "blocks": blocks}}
+    content.add_segment(segment, {{}})
+print(content.pools[(0, 0), 0][4])
+"""
+
+
+def test_free_memory_counts_as_split_only_in_used_segments() -> None:
+    assert run_program(SEGMENTS.format()) == 7

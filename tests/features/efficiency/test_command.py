@@ -10,6 +10,7 @@ from tests.cli.fixtures import Invoke
 from tests.features.efficiency.steps import make_ceilings
 from tests.samples_once import SAMPLES
 
+CASES = Path(__file__).parents[2] / "cases"
 RUN = str(SAMPLES / "gpt-train" / "graph")
 
 
@@ -69,6 +70,20 @@ def test_a_trace_of_an_eager_step(invoke: Invoke, limits: str) -> None:
     result = invoke("efficiency", trace, "--limits", limits)
     assert result.code == 0, result.err
     assert result.out.startswith("The step spends")
+
+
+def test_a_trace_alone_has_the_limits_of_its_gpu_model(invoke: Invoke) -> None:
+    result = invoke("efficiency", str(CASES / "eager-shapes-h100.json.gz"))
+    assert result.code == 0, result.err
+    assert result.out.startswith("The step spends ")
+    assert "measured on another GPU of the same model" in " ".join(result.out.split())
+
+
+def test_a_recorded_graph_without_operators_shows_how_to_record_them(invoke: Invoke) -> None:
+    result = invoke("efficiency", str(SAMPLES / "recorded-decoder" / "frugal"))
+    text = " ".join(result.out.split())
+    assert "For source lines and shapes of its nodes, record it again: python -m " in text
+    assert "--attribute" in text
 
 
 def test_an_unknown_graph(invoke: Invoke) -> None:

@@ -17,6 +17,7 @@ from graphviz_dash.features.ledger.chart import (
     draw_startup,
     select_moments,
 )
+from graphviz_dash.features.ledger.narrative import describe_graph
 from graphviz_dash.ingest.load import load_experiment, load_run
 from graphviz_dash.model.ledger import Ledger, SampleKind, SpanKind
 from tests.cli.fixtures import Invoke
@@ -90,15 +91,18 @@ def test_experiments_without_a_ledger_say_so(tmp_path: Path, invoke: Invoke) -> 
     assert json.loads(invoke("memory", "--json", str(tmp_path / "mlp")).out)["ledgers"] == []
 
 
-@pytest.mark.parametrize("text", ["", "layers=4", "layers=0:4", "512", "a=b", "device=4", "sizes="])
+@pytest.mark.parametrize(
+    "text", ["", "layers=4", "layers=0:4", "ranks=2:0", "512", "a=b", "device=4", "sizes="]
+)
 def test_unknown_changes_are_refused(text: str) -> None:
     with pytest.raises(InputError):
         parse_changes([text])
 
 
 def test_changes_are_read() -> None:
-    change = parse_changes(["layers=4:8", "512=1024", "sizes=8,1", "device=1.5GiB"])
+    change = parse_changes(["layers=4:8", "ranks=1:2", "512=1024", "sizes=8,1", "device=1.5GiB"])
     assert (change.layers, change.dimensions, change.sizes) == ((4, 8), ((512, 1024),), (8, 1))
+    assert change.ranks == (1, 2)
     assert change.device_bytes == 3 << 29
 
 
@@ -190,3 +194,29 @@ def test_each_process_has_a_row_with_its_rank_and_memory(tmp_path: Path, invoke:
     processes = {item["run"]: item["process"] for item in document["ledgers"]}
     assert processes["worker-2"]["pid"] == 21
     assert processes["worker-2"]["memory"] == 1_090 * MIB
+
+
+def test_a_graph_shows_its_memory_and_its_start(tmp_path: Path) -> None:
+    first, second, _ = report_of(tmp_path).graphs
+    added, start = describe_graph(first)
+    assert added == (
+        "Its capture added 112 MiB: 100 MiB of pool, 10.0 MiB of kernels, 2.00 MiB of executable."
+    )
+    assert start == "Start-up: capture 100 ms, instantiation 50.0 ms, first launch 2.00 ms."
+    shared = replace(
+        second,
+        exclusive_bytes=MIB,
+        shared_bytes=3 * MIB,
+        shared_with=("graph-0",),
+        returned_bytes=0,
+    )
+    assert describe_graph(shared)[1:3] == (
+        "1.00 MiB of the pool are exclusive, 3.00 MiB are shared with 1 other graph.",
+        "Dropping it returned 0 B.",
+    )
+
+
+def test_the_page_of_a_graph_shows_the_same(roots: Path) -> None:
+    write_server(roots / "server")
+    text = markup(shown("graph", experiment="server", graph="graph-0"))
+    assert "Its capture added 112 MiB" in text

@@ -42,14 +42,21 @@ def choose_ceilings(
     if run.ceilings is not None:
         return CeilingsChoice(run.ceilings, CeilingsOrigin.RUN)
     gpu = run.manifest.environment.gpu
-    name = None if gpu is None else gpu.name
-    for entry in load_shipped_ceilings():
-        if entry.gpu.name == name:
-            return CeilingsChoice(entry, CeilingsOrigin.SAME_MODEL)
+    reference = None if gpu is None else find_shipped_ceilings(gpu.name)
+    if reference is not None:
+        return reference
     if any(absent.fact == Fact.CEILINGS for absent in run.manifest.absent):
         return explain_missing(run, Fact.CEILINGS)
     device = run.manifest.environment.gpu_name
     return Missing(Fact.CEILINGS, f"the run contains no measured limits of {device}")
+
+
+def find_shipped_ceilings(name: str) -> CeilingsChoice | None:
+    """Find the shipped limits of a GPU model by its name."""
+    for entry in load_shipped_ceilings():
+        if entry.gpu.name == name:
+            return CeilingsChoice(entry, CeilingsOrigin.SAME_MODEL)
+    return None
 
 
 @cache

@@ -30,6 +30,7 @@ from graphviz_dash.features.efficiency.narrative import (
     list_group_columns,
 )
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.run import Run
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import draw_figure
 from graphviz_dash.ui.page.help import format_help_link
@@ -51,11 +52,12 @@ def show_efficiency_panel(
     get_report: Callable[[], EfficiencyReport | Missing],
     find: Callable[[str], None] | None,
     theme: Theme,
+    run: Run,
     title: str = "Hardware limits",
 ) -> None:
     """Show a folded panel; ``get_report`` is called if it is open, ``find`` with a selected name.
 
-    ``identity`` distinguishes widgets. A step has no ``find``.
+    ``identity`` distinguishes widgets. A step of ``run`` has no ``find``.
     """
     panel = st.expander(title, icon=":material/speed:", key=f"limits-{identity}", on_change="rerun")
     if not panel.open:
@@ -77,7 +79,7 @@ def show_efficiency_panel(
             )
         _show_advice(report)
         _show_groups(report, identity, find)
-        _show_notes(report)
+        _show_notes(report, run)
 
 
 def _show_advice(report: EfficiencyReport) -> None:
@@ -127,14 +129,17 @@ def _find_group(
         find(groups[row].name)
 
 
-def _show_notes(report: EfficiencyReport) -> None:
+def _show_notes(report: EfficiencyReport, run: Run) -> None:
     notes = [RATE_METHOD if isinstance(report.choice, Missing) else LIMIT_METHOD]
     unknown = describe_unknown(report)
     if unknown is not None:
         notes.insert(0, unknown)
-    shapes = describe_missing_shapes(report)
+    shapes = describe_missing_shapes(report, run)
     if shapes is not None:
-        notes.insert(0, shapes)
+        lead, command = shapes
+        code = format_element("pre", escape_html(command)) if command else ""
+        entry = format_element("li", escape_html(lead) + code)
+        show_markup(format_element("ul", entry, "notes"))
     programmatic = describe_programmatic(report)
     if programmatic is not None:
         notes.append(programmatic)

@@ -214,6 +214,12 @@ def _build_kernel_fields(kernel: KernelParams) -> tuple[Field, ...]:
         fields.append(Field("Cooperative", "yes", "all blocks run concurrently"))
     if kernel.dynamic_parallelism:
         fields.append(Field("Launches kernels", "yes", "dynamic parallelism"))
+    for title, value, instruction in (
+        ("Waits for earlier", kernel.dependency_wait, "griddepcontrol.wait"),
+        ("Releases later", kernel.early_trigger, "griddepcontrol.launch_dependents"),
+    ):
+        if value is not None:
+            fields.append(Field(title, "yes" if value else "no", instruction))
     if kernel.priority:
         fields.append(Field("Priority", str(kernel.priority), "lower values run first"))
     return (*fields, Field("Mangled name", escape_control_characters(kernel.name)))

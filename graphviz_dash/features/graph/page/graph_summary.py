@@ -9,7 +9,8 @@ from graphviz_dash.features.graph.diff_narrative import (
     describe_device_launch,
     format_device_launch_result,
 )
-from graphviz_dash.features.graph.page.state.graphs import get_device_launch
+from graphviz_dash.features.graph.page.state.graphs import get_device_launch, get_graph_ledger
+from graphviz_dash.features.ledger.narrative import describe_graph
 from graphviz_dash.model.run import Run
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
@@ -23,9 +24,12 @@ def show_graph_summary(full_graph: ExpandedGraph) -> None:
 
 
 def show_graph_properties(key: str, run: Run, graph: ExpandedGraph) -> None:
-    """Show launch options and data quality, folded."""
+    """Show launch options, data quality, memory and start-up time, folded."""
     with st.expander("Graph properties", icon=":material/info:"):
-        lines = (_describe_launch(key, run, graph), *_describe_quality(graph))
+        lines = [_describe_launch(key, run, graph), *_describe_quality(graph)]
+        ledger = get_graph_ledger(key, run.name, graph.table.graph.id)
+        if ledger is not None:
+            lines += describe_graph(ledger)
         show_markup(*(format_element("p", escape_html(line), "muted") for line in lines))
 
 

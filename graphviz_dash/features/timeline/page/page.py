@@ -204,7 +204,7 @@ def show_step_limits(selection: SelectedExperiment, runs: Sequence[Run]) -> None
         )
 
     show_efficiency_panel(
-        f"step-{run.name}", get_report, None, get_theme(), f"Hardware limits of {run.name}"
+        f"step-{run.name}", get_report, None, get_theme(), run, f"Hardware limits of {run.name}"
     )
 
 

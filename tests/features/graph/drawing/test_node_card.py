@@ -131,6 +131,17 @@ def test_a_kernel_tells_its_cluster_and_priority_where_it_has_them() -> None:
     assert found["Cluster"].text == "2 x 1 x 1"
     assert found["Priority"].text == "-3"
     assert "Cooperative" not in found
+    assert "Waits for earlier" not in found
+
+
+def test_a_kernel_whose_code_was_read_shows_its_part_of_programmatic_launch() -> None:
+    params = KernelParams(
+        "k", "k", (8, 1, 1), (32, 1, 1), 0, dependency_wait=True, early_trigger=False
+    )
+    graph = CapturedGraph("graph-0", (GraphNode(0, NodeKind.KERNEL, params),), (), "a test")
+    table = build_node_table(graph, attribute_graph(graph), None)
+    found = fields(build_node_card(table, 0, np.zeros(0, dtype=np.int64)))
+    assert (found["Waits for earlier"].text, found["Releases later"].text) == ("yes", "no")
 
 
 def test_a_node_in_a_body_says_where_it_is() -> None:

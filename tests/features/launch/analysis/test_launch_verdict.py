@@ -73,6 +73,17 @@ def test_the_answer_on_a_recorded_step() -> None:
     assert "graphs of launch-h200 had for the same numbers of nodes" in describe_own_graph(own)
 
 
+def test_several_graphs_are_summarized_as_one_sentence() -> None:
+    experiment = load_experiment(SAMPLES / "mlp-train", traces=False)
+    costs = analyze_launch_costs(read_launch(SAMPLES / "launch-h200"))
+    summary = summarize_verdicts(list_program_graphs(experiment, {"launch-h200": costs}))
+    assert summary.startswith(
+        "Repeat launches: 6 graphs are as fast as expected; 5 graphs are inconclusive; "
+        "2 graphs are unknown ("
+    )
+    assert summary.count(":") == 1
+
+
 def test_the_reason_for_a_missing_verdict_is_said_once() -> None:
     experiment = load_experiment(SAMPLES / "all-nodes", traces=False)
     costs = analyze_launch_costs(read_launch(SAMPLES / "launch-h200"))

@@ -8,10 +8,12 @@ from typing import TypeAlias
 from graphviz_dash.analysis.attribution.attribution import Attribution, attribute_graph
 from graphviz_dash.analysis.attribution.graph_identity import list_graph_identities
 from graphviz_dash.analysis.graph.device_launch import DeviceLaunch
+from graphviz_dash.analysis.ledger.graphs import GraphLedger, build_graph_ledgers
 from graphviz_dash.analysis.loop.keys import list_graph_names
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, analyze_graph
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph, measure_graph
 from graphviz_dash.analysis.nodes.node_table import NodeTable, build_node_table
+from graphviz_dash.analysis.nodes.while_loops import find_while_loops
 from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph, combine_tables
 from graphviz_dash.analysis.step_comparison.eager_change import EagerCounterpart, find_eager_changes
 from graphviz_dash.features.graph.diff.graph_pair import (
@@ -131,7 +133,11 @@ def get_concurrency(key: str, run_name: str, graph_id: str) -> Concurrency | Mis
         key,
         ("concurrency", run_name, graph_id),
         lambda _: analyze_graph(
-            measured_graph, {graph.id: get_nodes(key, run_name, graph.id) for graph in run.graphs}
+            measured_graph,
+            {graph.id: get_nodes(key, run_name, graph.id) for graph in run.graphs},
+            find_while_loops(
+                run, get_nodes(key, run_name, graph_id).graph, get_node_replays(key, run_name)
+            ),
         ),
     )
 
@@ -179,6 +185,21 @@ def get_device_launch(key: str, run_name: str, graph_id: str) -> DeviceLaunch:
     return STORE.derive(
         key, ("device-launch", run_name, graph_id), lambda _: check_device_launch(run, graph_id)
     )
+
+
+def get_graph_ledger(key: str, run_name: str, graph_id: str) -> GraphLedger | None:
+    """Return memory and start-up time of a graph. None without a ledger.
+
+    Raises:
+        UnknownKeyError: no such run.
+    """
+    run = STORE.get_run(key, run_name)
+    ledgers = STORE.derive(
+        key,
+        ("graph-ledgers", run_name),
+        lambda _: {ledger.graph: ledger for ledger in build_graph_ledgers(run)},
+    )
+    return ledgers.get(graph_id)
 
 
 def get_graph_pair(graph: GraphAddress, earlier: GraphAddress) -> GraphPair:
