@@ -80,7 +80,7 @@ def send_malformed_requests(served: Dashboard) -> str:
 
 
 def _exchange(served: Dashboard, data: bytes, seconds: float = 60) -> bytes:
-    """Send ``data`` and return what comes back until the connection is closed."""
+    """Send ``data`` and return the answer up to the end of the connection."""
     host, _, port = served.address.partition("//")[2].rpartition(":")
     answer = bytearray()
     with socket.create_connection((host, int(port)), seconds) as connection:
