@@ -170,13 +170,17 @@ def _examine(
     output: Path, arguments: list[str], as_json: bool, everything: bool, *, replays: bool
 ) -> int:
     """Run the examination in a separate process and print its result."""
-    typed = json.dumps(["graphviz-dash", *sys.argv[1:]])
+    command_line = json.dumps(["graphviz-dash", *sys.argv[1:]])
     with tempfile.NamedTemporaryFile(mode="r", encoding="utf-8", suffix=".bundles") as listing:
         process = subprocess.Popen(
             [
                 # -P: never import modules from the working folder.
                 *(sys.executable, "-P", "-m", "collectors.doctor"),
-                *(f"--output={output}", f"--typed={typed}", f"--written={listing.name}"),
+                *(
+                    f"--output={output}",
+                    f"--typed={command_line}",
+                    f"--written={listing.name}",
+                ),
                 *arguments,
             ],
             # Program output goes to stderr: stdout holds the report.
@@ -249,41 +253,43 @@ class _Examination(Struct, frozen=True):
 
 
 def _report_bundles(bundles: list[Path], as_json: bool, everything: bool, *, replays: bool) -> int:
-    examined = [_load_examination(path) for path in bundles]
-    diagnoses = [bundle.replays for bundle in examined if bundle.replays is not None]
-    if as_json and replays:
+    results = [_load_examination(path) for path in bundles]
+    diagnoses = [bundle.replays for bundle in results if bundle.replays is not None]
+    # A marked program has no report on captures.
+    has_only_replays = all(bundle.replays and not bundle.diagnosis for bundle in results)
+    if as_json and (replays or has_only_replays):
         print_json("replay-check", build_replay_check_document(diagnoses))
     elif as_json:
-        rows = [(bundle.diagnosis, bundle.compilation, bundle.prediction) for bundle in examined]
+        rows = [(bundle.diagnosis, bundle.compilation, bundle.prediction) for bundle in results]
         print_json("doctor", build_doctor_document(rows))
     else:
         with limit_output(everything=everything):
-            for bundle in examined:
+            for bundle in results:
                 _print_examination(bundle, is_only_run=len(bundles) == 1, everything=everything)
-    outcomes = {outcome for bundle in examined for outcome in bundle.outcomes}
+    outcomes = {outcome for bundle in results for outcome in bundle.outcomes}
     for outcome in (CaptureOutcome.ILLEGAL, CaptureOutcome.SILENT):
         if outcome in outcomes:
             return EXIT_CODES[outcome]
     return max((diagnosis.exit_code for diagnosis in diagnoses), default=0)
 
 
-def _print_examination(examined: _Examination, *, is_only_run: bool, everything: bool) -> None:
-    name = None if is_only_run else examined.name
-    replays = examined.replays
+def _print_examination(result: _Examination, *, is_only_run: bool, everything: bool) -> None:
+    name = None if is_only_run else result.name
+    replays = result.replays
     if replays is not None and replays.fault_count:
         print_replay_check(name, replays)
-    if examined.diagnosis is not None:
+    if result.diagnosis is not None:
         if replays is not None and replays.fault_count:
             print_heading("Capture")
-        print_diagnosis(name, examined.diagnosis, everything=everything)
-    if examined.compilation is not None:
-        print_causes(examined.compilation.causes, _MAX_CAUSES)
-    if examined.compilation is not None and everything:
-        print_rules(examined.compilation.rules)
-    if examined.prediction is not None:
-        print_trace_blockers(examined.prediction)
+        print_diagnosis(name, result.diagnosis, everything=everything)
+    if result.compilation is not None:
+        print_causes(result.compilation.causes, _MAX_CAUSES)
+    if result.compilation is not None and everything:
+        print_rules(result.compilation.rules)
+    if result.prediction is not None:
+        print_trace_blockers(result.prediction)
     if replays is not None and not replays.fault_count:
-        if examined.diagnosis is not None:
+        if result.diagnosis is not None:
             print_heading("Replays")
         print_replay_check(name, replays)
 
@@ -292,14 +298,14 @@ def _load_examination(path: Path) -> _Examination:
     """Load the results; InputError if the bundle has none."""
     run = open_run(path)
     diagnosis = None if run.doctor is None else diagnose(run.doctor)
-    compiled = None if run.compilation is None else build_compile_report(run)
-    traced: Prediction | Missing | None = None
+    compilation = None if run.compilation is None else build_compile_report(run)
+    prediction: Prediction | Missing | None = None
     replays = None if run.replay_check is None else diagnose_replays(run.replay_check)
-    if diagnosis is None and compiled is None and replays is None:
+    if diagnosis is None and compilation is None and replays is None:
         if may_be_eager(run) and run.replay_trace is not None:
-            traced = predict_run(run, load_shipped_calibration())
-        if not isinstance(traced, Prediction):
-            suffix = f", and {traced.reason}" if isinstance(traced, Missing) else ""
+            prediction = predict_run(run, load_shipped_calibration())
+        if not isinstance(prediction, Prediction):
+            suffix = f", and {prediction.reason}" if isinstance(prediction, Missing) else ""
             raise InputError(
                 path,
                 f"no doctor report, no torch.compile data{suffix}",
@@ -310,14 +316,14 @@ def _load_examination(path: Path) -> _Examination:
     return _Examination(
         path.name,
         diagnosis,
-        None if isinstance(compiled, Missing) else compiled,
-        None if isinstance(traced, Missing) else traced,
+        None if isinstance(compilation, Missing) else compilation,
+        None if isinstance(prediction, Missing) else prediction,
         replays,
     )
 
 
 def _require_collectors() -> None:
-    missing = [name for name in ("torch", "cuda.bindings") if not _is_installed(name)]
+    missing = [name for name in ("torch", "cuda.bindings") if not _can_import(name)]
     if missing:
         raise MissingRequirementError(
             f"The doctor needs {' and '.join(missing)}, not installed here: {_INSTALL}. "
@@ -325,7 +331,7 @@ def _require_collectors() -> None:
         )
 
 
-def _is_installed(module: str) -> bool:
+def _can_import(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:

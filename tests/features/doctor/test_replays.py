@@ -138,6 +138,15 @@ def test_json_has_its_own_document(tmp_path: Path) -> None:
     assert check["memory"][0]["before_replay"] == 21
 
 
+def test_a_marked_program_has_its_faults_in_json_without_an_option(tmp_path: Path) -> None:
+    bundle = write(tmp_path / "toy" / "recorded", make_replay_check(make_stop()))
+    result = CliRunner().invoke(doctor, ["--bundle", str(bundle), "--json"])
+    assert result.exit_code == 3
+    document = json.loads(result.output)
+    assert document["schema"] == "graphviz-dash/replay-check"
+    assert len(document["checks"][0]["stops"]) == 1
+
+
 def test_a_hang_has_its_nodes_in_json() -> None:
     hang = make_stop(kind="hang", waited_ns=5_000_000_000, error=None)
     document = build_replay_check_document([diagnose_replays(make_replay_check(hang))])
