@@ -103,9 +103,9 @@ def estimate_others(used: int, memory: DeviceMemory, before: DeviceMemory) -> in
     if memory.process is None:
         return None
     driver_bytes = before.used - before.others
-    listed = driver_bytes + memory.others
+    listed_bytes = driver_bytes + memory.others
     remaining = used - memory.process
-    return max(0, remaining if abs(remaining - listed) > _LAG else listed)
+    return max(0, remaining if abs(remaining - listed_bytes) > _LAG else listed_bytes)
 
 
 def find_context() -> int | None:
