@@ -205,7 +205,8 @@ class LedgerRecorder:
         memory = read_device_memory(os.getpid()).get(self._uuid or "")
         before = self._used_before.get(self._uuid or "")
         if memory is not None and before is not None:
-            self._others = estimate_others(used, memory, before)
+            estimate = estimate_others(used, memory, before)
+            self._others = self._others if estimate is None else estimate
 
     def _is_repetition(self, kind: SampleKind, numbers: DeviceNumbers) -> bool:
         if kind not in (SampleKind.PERIODIC, SampleKind.OPERATOR) or not self._samples:
