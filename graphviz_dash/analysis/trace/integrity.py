@@ -32,8 +32,6 @@ from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.units import format_count, format_ns, pluralize
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.trace.lanes import Links
-    from graphviz_dash.analysis.trace.steps import Step
     from graphviz_dash.model.trace import Trace
 
 _Launch: TypeAlias = tuple[int, bytes]
@@ -402,7 +400,9 @@ def assess_integrity(
     idless_kernels = int(np.count_nonzero(kernel & ~has_launch & (correlation <= 0)))
     lost_work = max(int(np.count_nonzero(calls.is_lost)) - idless_kernels, 0)
     is_stray = kernel & ~has_launch & (correlation > 0)
-    stray = _StrayKernels(get_column(trace.gpu, "ts"), launch_ns, is_stray, clock_error_ns)
+    begin = get_column(trace.gpu, "ts")
+    delay_ns = max(clock_error_ns, _measure_delay(steps, begin - launch_ns, has_launch))
+    stray = _StrayKernels(begin, launch_ns, is_stray, (clock_error_ns, delay_ns))
     is_marked = bool(steps) and steps[0].method is not StepMethod.WHOLE
     # Without any pair of launch and kernel, the error of the clocks is unknown.
     has_launches = bool(has_launch[kernel].any()) or not is_stray.any()
@@ -555,18 +555,27 @@ def _find_complete_steps(
     return tuple(complete)
 
 
+def _measure_delay(steps: Sequence[Step], delays: Ints, has_launch: Flags) -> int:
+    """Return the longest delay that all launches of a step have, as with shifted clocks."""
+    linked = [step.gpu_rows[has_launch[step.gpu_rows]] for step in steps]
+    return max((int(delays[rows].min()) for rows in linked if len(rows)), default=0)
+
+
 class _StrayKernels:
     """Kernels without a launch, which may belong to another step than their times suggest."""
 
-    def __init__(self, begin: Ints, launch_ns: Ints, stray: Flags, clock_error_ns: int) -> None:
+    def __init__(
+        self, begin: Ints, launch_ns: Ints, stray: Flags, error_ns: tuple[int, int]
+    ) -> None:
+        """``error_ns`` holds by how much they may seem early and late."""
         self._all_begin = begin
-        self._error = clock_error_ns
+        self._early, self._late = error_ns
         self._begin: Ints = begin[stray]
         self._is_pending: Flags = launch_ns[stray] < 0
 
     def find_near(self, step: Step) -> Flags:
         """Find those that run in ``step``, or may with the error of the clocks."""
-        first, last = step.start - self._error, step.end + self._error
+        first, last = step.start - self._early, step.end + self._late
         return (self._begin >= first) & (self._begin < last)
 
     def may_belong(self, step: Step) -> bool:
@@ -576,7 +585,7 @@ class _StrayKernels:
         starts after the CPU has left it.
         """
         in_reach = self.find_near(step)
-        inner = (self._begin >= step.start + self._error) & (self._begin < step.end - self._error)
+        inner = (self._begin >= step.start + self._late) & (self._begin < step.end - self._early)
         rows = step.gpu_rows
         if not len(rows):
             return bool(len(self._begin))  # the work may be that of this step

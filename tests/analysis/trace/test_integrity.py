@@ -641,6 +641,21 @@ def test_a_step_that_never_ends_gives_no_step_time_of_a_rank(tmp_path: Path) -> 
     assert row["step_ns"] is None
 
 
+@pytest.mark.parametrize(("shift", "kernels"), [(0, 10), (90, None)])
+def test_kernels_without_a_launch_may_be_as_late_as_the_others(
+    tmp_path: Path, shift: int, kernels: int | None
+) -> None:
+    """The last kernel of each step then starts in the next one."""
+    lost = range(1009, 1060, 10)
+    events = remove(
+        make_events(),
+        lambda e: e["cat"] == "cuda_runtime" and e["args"].get("correlation") in lost,
+    )
+    for event in events:
+        event["ts"] += shift if event["cat"] == "kernel" else 0
+    assert read_and_compare(events, tmp_path)["kernels"].value == kernels
+
+
 @pytest.mark.parametrize("shift", [-2_000, 5_000])
 def test_kernels_outside_the_steps_have_lost_the_launches_of_any_step(
     tmp_path: Path, shift: int
@@ -794,7 +809,7 @@ def compute_bound(how: dict[str, object]) -> float:
             offset = (event["ts"] - begin) % length
             indices = seen.setdefault(event["pid"], set())
             indices.update({int(offset) // (GAP_NS // 1000)} if event["ts"] >= begin else ())
-    fewest = max(min(map(len, seen.values()), default=kernels), 1)
+    fewest = max(min(map(len, seen.values()), default=1), 1)
     return BOUND * kernels / fewest / min(float(str(how["rate"])), 1.0)
 
 
