@@ -64,7 +64,7 @@ def test_the_first_wrong_operator_of_a_planted_fault(name: str) -> None:
     assert wrong.operator.module == planted.module
     assert wrong.operator.location is not None
     if not planted.truth.submodule:
-        assert wrong.operator.location.file.endswith("planted.py")
+        assert wrong.operator.location.file.endswith("planted_faults.py")
 
 
 @pytest.mark.parametrize("train", [False, True])
