@@ -155,7 +155,10 @@ class ReplayMonitor:
         return ReplayCheck(
             subject="program",
             values=(),
-            stops=(*crashes, *self._hangs.values()),
+            stops=(
+                *crashes,
+                *(hang for hang in self._hangs.values() if not _ends_in(hang, crashes)),
+            ),
             memory=tuple(memory),
             graphs=graphs,
             gaps=tuple(
@@ -237,6 +240,11 @@ class ReplayMonitor:
                 self._hangs[key] = hang
                 hangs.append(hang)
         return hangs
+
+
+def _ends_in(hang: ReplayStop, crashes: Sequence[ReplayStop]) -> bool:
+    """Check if a hang ended in a crash of the same replay: a slow error is no second fault."""
+    return any(_match_stops(hang, crash) for crash in crashes)
 
 
 def _match_stops(first: ReplayStop, second: ReplayStop) -> bool:
