@@ -299,16 +299,19 @@ def find_frontier(
 
 
 def find_missing_collectives(first: GraphNote, second: GraphNote) -> tuple[int, ...]:
-    """Return the collectives, from 1, without which the nodes of ``first`` are those of ``second``.
+    """Return the collectives, from 1, without which kernels of ``first`` are those of ``second``.
 
-    Empty if the graphs differ in other nodes.
+    Empty if the graphs differ in other kernels.
     """
     numbers = {index: number for number, index in enumerate(first.list_collectives(), 1)}
-    names = [(node.kind, node.name) for node in second.nodes]
+    # A collective also adds events, which have no names.
+    names = [node.name for node in second.nodes if node.name is not None]
     missing = []
     position = 0
     for index, node in enumerate(first.nodes):
-        if position < len(names) and (node.kind, node.name) == names[position]:
+        if node.name is None:
+            continue
+        if position < len(names) and node.name == names[position]:
             position += 1
         elif index in numbers:
             missing.append(numbers[index])

@@ -248,7 +248,11 @@ def test_errors_of_the_check_are_reported(tmp_path: Path) -> None:
 
 
 def make_note(*names: str) -> GraphNote:
-    nodes = tuple(NodeNote("kernel", name, None, None, None) for name in names)
+    """A graph in which each collective has an event behind it."""
+    event = NodeNote("EventRecord", None, None, None, None)
+    nodes: tuple[NodeNote, ...] = ()
+    for name in names:
+        nodes += (NodeNote("Kernel", name, None, None, None), *([event] if name == "nccl" else []))
     return GraphNote("graph-0", 0, None, nodes, (), ())
 
 
