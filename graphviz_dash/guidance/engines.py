@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-_LAST_PIECEWISE: Final = (0, 5, 12)
+_LAST_PIECEWISE: Final = (0, 5, 13)
 """Last version of SGLang whose options name piecewise graphs instead of the phase."""
 
 

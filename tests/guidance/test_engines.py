@@ -5,8 +5,8 @@ import pytest
 from graphviz_dash.guidance.engines import build_size_option, find_eager_option
 
 
-@pytest.mark.parametrize("engine", ["SGLang 0.5.10", "SGLang 0.5.12", "SGLang"])
-def test_sglang_to_0_5_12_names_piecewise_graphs(engine: str) -> None:
+@pytest.mark.parametrize("engine", ["SGLang 0.5.12", "SGLang 0.5.13.post1", "SGLang"])
+def test_sglang_to_0_5_13_names_piecewise_graphs(engine: str) -> None:
     decode = build_size_option(engine, "decode", (8, 1, 16), ())
     prefill = build_size_option(engine, "prefill", (64, 128), ())
     eager = find_eager_option(engine)
@@ -20,7 +20,7 @@ def test_sglang_to_0_5_12_names_piecewise_graphs(engine: str) -> None:
     assert eager.command == "--disable-cuda-graph --disable-piecewise-cuda-graph"
 
 
-@pytest.mark.parametrize("engine", ["SGLang 0.5.13", "SGLang 0.5.13.post1", "SGLang 0.6.0"])
+@pytest.mark.parametrize("engine", ["SGLang 0.5.14", "SGLang 0.5.23", "SGLang 0.6.0"])
 def test_later_sglang_has_options_by_phase(engine: str) -> None:
     decode = build_size_option(engine, "decode", (8, 1, 16), ())
     prefill = build_size_option(engine, "prefill", (64, 128), ())
@@ -35,7 +35,7 @@ def test_later_sglang_has_options_by_phase(engine: str) -> None:
 
 
 def test_other_families_and_engines_have_no_option() -> None:
-    assert build_size_option("SGLang 0.5.13", "draft", (1,), ()) is None
+    assert build_size_option("SGLang 0.5.14", "draft", (1,), ()) is None
     assert build_size_option("SGLang 0.5.12", "draft", (1,), ()) is None
     assert build_size_option("transformers 5.17.0", "decode", (1,), ()) is None
     assert build_size_option("vLLM 0.22.0", "piecewise", (), (1,)) is None
