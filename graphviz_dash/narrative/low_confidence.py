@@ -305,6 +305,11 @@ _TEXTS: Final[dict[CaveatCode, tuple[Text, Text]]] = {
         "exclude such steps",
         "",
     ),
+    CaveatCode.INCOMPLETE_LAUNCHES: (
+        "{count:plural traced step} of {steps:count} with less work than others that ran the same "
+        "operators, as if calls were lost: figures exclude such steps",
+        "",
+    ),
     CaveatCode.PARTIAL_REPLAYS: (
         "{count:plural graph launch} without kernels that other launches of the same graph have: "
         "records were lost",

@@ -428,7 +428,10 @@ def _format_partial_basis(step: EagerStep, warning: PredictionWarning) -> str:
             kernels = step.integrity.format_lost_launches()
             return f"{kernels}: capture blockers and idle causes may be incomplete"
         case PredictionWarning.CLOCKS:
-            return f"{step.integrity.explain_clock_error()}: the step time may be wrong by as much"
+            drift = step.integrity.clock_drift
+            longer = f", so the predicted step is {format_percent(drift)} longer" if drift else ""
+            error = step.integrity.explain_clock_error(0)
+            return f"{error}: the step time may be wrong by as much{longer}"
     return _format_graphed_share(step)
 
 
@@ -441,8 +444,7 @@ def _format_graphed_share(step: EagerStep) -> str:
 
 
 def _format_lost_records(integrity: TraceIntegrity) -> str:
-    empty = integrity.format_empty_steps() if integrity.empty_steps else None
-    lost = integrity.format_lost_work() if integrity.lost_work or not empty else empty
+    lost = integrity.format_losses()
     if not integrity.steps:
         return f"{lost}: counts and busy time are lower bounds"
     excluded = integrity.steps - len(integrity.complete_steps)

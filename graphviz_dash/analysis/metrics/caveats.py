@@ -66,6 +66,8 @@ class CaveatCode(StrEnum):
     """Conclusions (``claims``) that the traced pass does not support, for one ``reason``."""
     EMPTY_STEPS = "empty-steps"
     """``count`` of ``steps`` contain no event."""
+    INCOMPLETE_LAUNCHES = "incomplete-launches"
+    """``count`` of ``steps`` launched less work than others that ran the same operators."""
     PARTIAL_REPLAYS = "partial-replays"
     """``count`` graph launches lack work of other launches of the same graph."""
     COMMUNICATION = "communication"

@@ -224,6 +224,12 @@ def _check_integrity(integrity: TraceIntegrity | None) -> Iterator[Caveat]:
         yield make_caveat(
             CaveatCode.EMPTY_STEPS, count=integrity.empty_steps, steps=integrity.steps
         )
+    if integrity.incomplete_launches:
+        yield make_caveat(
+            CaveatCode.INCOMPLETE_LAUNCHES,
+            count=integrity.incomplete_launches,
+            steps=integrity.steps,
+        )
     if integrity.partial_replays:
         yield make_caveat(CaveatCode.PARTIAL_REPLAYS, count=integrity.partial_replays)
     claims: dict[Missing, list[Claim]] = {}

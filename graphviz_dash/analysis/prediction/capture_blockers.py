@@ -21,7 +21,6 @@ from graphviz_dash.analysis.prediction.eager_step import (
     WorkSignature,
     find_differing_steps,
     get_work_signature,
-    is_part,
 )
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.integrity import Claim
@@ -32,7 +31,6 @@ from graphviz_dash.model.doctor import RuleId
 from graphviz_dash.model.rules import RULES, Rule
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.trace.steps import Step
     from graphviz_dash.model.trace import Trace
 
 _READS: Final = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal")
@@ -340,13 +338,9 @@ def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     # Libraries choose another kernel for another size of the same operator.
     same_work = same_work or _run_same_operators(trace, typical, other)
     only_first = differing == (0,)
-    # A profiler may lose calls together with their work, in the middle of a trace too.
-    pair = (step.steps[step.matching[0]], step.steps[differing[-1]])
-    has_lost_calls = _has_lost_calls(trace, pair, (typical, other))
     yield Blocker(
         rule=RULES[RuleId.CHANGING_SHAPE if same_work else RuleId.CONTROL_FLOW],
-        certain=not (only_first or has_lost_calls)
-        and step.integrity.supports(Claim.DATA_DEPENDENCE),
+        certain=not only_first and step.integrity.supports(Claim.DATA_DEPENDENCE),
         op=origin.op if origin else None,
         module=origin.module if origin else None,
         source=origin.source if origin else None,
@@ -363,44 +357,6 @@ def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
         cpu_ns=0,
         steps=len(differing),
     )
-
-
-def _has_lost_calls(
-    trace: Trace, steps: tuple[Step, Step], work: tuple[WorkSignature, WorkSignature]
-) -> bool:
-    """Return whether two steps ran the same operators, but some launched nothing in one."""
-    typical, other = work
-    if _list_step_operators(trace, steps[0]) != _list_step_operators(trace, steps[1]):
-        return False
-    if is_part(other.appearances, typical.appearances):
-        return True
-    exclusive = _list_exclusive_operators(trace, steps[0], typical, other)
-    others = _list_exclusive_operators(trace, steps[1], other, typical)
-    return None not in exclusive | others and not exclusive & others
-
-
-def _list_exclusive_operators(
-    trace: Trace, step: Step, signature: WorkSignature, other: WorkSignature
-) -> set[str | None]:
-    remaining = Counter(other.appearances)
-    launches = []
-    for look, launch in zip(signature.appearances, signature.launches.tolist(), strict=True):
-        if remaining[look]:
-            remaining[look] -= 1
-        else:
-            launches.append(launch)
-    if min(launches, default=0) < 0:
-        return {None}
-    origins = OriginResolver(
-        select_near(trace, step.start, step.end), np.array(launches, dtype=np.int64)
-    )
-    return {origins.get_origin(index, _METHOD, 1.0).op for index in range(len(launches))}
-
-
-def _list_step_operators(trace: Trace, step: Step) -> list[str]:
-    start = get_column(trace.ops, "ts")
-    rows = np.flatnonzero((start >= step.start) & (start < step.end))
-    return [str(name) for name in trace.ops["name"].gather(rows).to_list()]
 
 
 def _run_same_operators(trace: Trace, typical: WorkSignature, other: WorkSignature) -> bool:

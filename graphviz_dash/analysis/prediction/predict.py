@@ -75,7 +75,7 @@ class PredictionWarning(StrEnum):
     """Collective durations include waits for other ranks."""
     INCOMPLETE_TRACE = "incomplete trace"
     LOST_RECORDS = "lost records"
-    """Some launches have no GPU work, or some steps no event."""
+    """Some launches have no GPU work, or some steps no event or too few launches."""
     LOST_LAUNCHES = "lost launches"
     """Some kernels have no launch."""
     CLOCKS = "clocks"
@@ -216,9 +216,13 @@ def predict_step(
     relative_half_width, interval_half = compute_half_widths(
         step, replay.total_ns, calibration.errors, other_gpu=gpu != calibration.gpu.name
     )
-    step_ns = _make_estimate(replay.total_ns, relative_half_width if has_marks else None)
+    # The GPU's clock, which may be slow, measured the work of the replay.
+    allowance = 1 + step.integrity.clock_drift
+    step_ns = _make_estimate(
+        allowance * replay.total_ns, relative_half_width if has_marks else None
+    )
     interval_ns = _make_estimate(
-        compute_back_to_back_ns(replay, calibration, len(step)),
+        allowance * compute_back_to_back_ns(replay, calibration, len(step)),
         interval_half if has_marks else None,
     )
     eager, side = _select_eager_side(step, clean, loop_ns)
@@ -419,9 +423,10 @@ def _find_warnings(
         PredictionWarning.UNLIKE_STEPS: has_marks and step.has_unlike_steps,
         PredictionWarning.COLLECTIVES: step.waits_for_ranks,
         PredictionWarning.INCOMPLETE_TRACE: bool(trace.info.completeness_problems),
-        PredictionWarning.LOST_RECORDS: (step.integrity.lost_work + step.integrity.empty_steps > 0),
+        PredictionWarning.LOST_RECORDS: step.integrity.has_lost_records,
         PredictionWarning.LOST_LAUNCHES: step.integrity.lost_launches > 0,
-        PredictionWarning.CLOCKS: step.integrity.explain_clock_error() is not None,
+        PredictionWarning.CLOCKS: step.integrity.clock_drift > 0
+        or step.integrity.explain_clock_error() is not None,
         PredictionWarning.GRAPHED_SHARE: step.graphed > 0,
         PredictionWarning.PROFILED_EAGER_STEP: has_marks and side is EagerSide.TRACED,
     }

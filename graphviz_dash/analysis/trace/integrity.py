@@ -20,7 +20,14 @@ from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.captures import find_captured
 from graphviz_dash.analysis.trace.lanes import Links, link_trace_launches
-from graphviz_dash.analysis.trace.steps import Step, StepMethod, compute_launch_times, find_steps
+from graphviz_dash.analysis.trace.lost_calls import find_incomplete_launches
+from graphviz_dash.analysis.trace.steps import (
+    Step,
+    StepMethod,
+    compute_launch_times,
+    compute_wait_ends,
+    find_steps,
+)
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.units import format_count, format_ns, pluralize
 
@@ -103,6 +110,8 @@ in addition to GPU records.
 """
 _MAX_CLOCK_SHARE: Final = 0.1
 """Maximum clock error for busy and launch-bound time, relative to the median step."""
+_MIN_DRIFT: Final = 0.01
+"""Minimum drift of the clocks for which predictions allow."""
 _MAX_OVERLAP_SHARE: Final = 0.1
 """Maximum overlap of a marked step with earlier ones, relative to the median mark."""
 _STEPS_IF_CUT: Final = 3
@@ -138,11 +147,13 @@ class TraceIntegrity(Struct, frozen=True):
     steps: int
     """Number of marked steps; 0 if the trace marks none."""
     complete_steps: tuple[int, ...]
-    """Steps whose launches all have GPU work."""
+    """Steps whose launches all have GPU work, and which lack no launches."""
     launched_steps: tuple[int, ...]
     """Steps whose kernels all have a launch."""
     empty_steps: int
     """Steps without any work, call or operator."""
+    incomplete_launches: int
+    """Steps that launched less work than others that ran the same operators."""
     overlapping_steps: int
     """Steps that start before an earlier one ends."""
     instant_kernels: int
@@ -175,9 +186,21 @@ class TraceIntegrity(Struct, frozen=True):
         return self.kernels - self.kernels_with_launch
 
     @property
+    def clock_drift(self) -> float:
+        """Relative error of GPU durations if drift explains the clock error; 0 if negligible."""
+        drift = self.clock_error_ns / max(self.step_ns * max(self.steps, 1), 1)
+        return drift if drift > _MIN_DRIFT else 0.0
+
+    @property
+    def has_lost_records(self) -> bool:
+        """True if the steps lack GPU work, launches or all events."""
+        return self.lost_work + self.empty_steps + self.incomplete_launches > 0
+
+    @property
     def is_complete(self) -> bool:
         """True if nothing is known to be missing or merged."""
         losses = self.lost_work + self.lost_launches + self.partial_replays + self.empty_steps
+        losses += self.incomplete_launches
         faults = (self.is_cut, self._merged_reason, self._find_overlaps(), self._find_untimed())
         return not (losses or any(faults))
 
@@ -264,6 +287,8 @@ class TraceIntegrity(Struct, frozen=True):
         if self.partial_replays and not self.lost_work:
             launches = pluralize(self.partial_replays, "graph launch")
             return f"{launches} lack work of other launches, and no step is complete"
+        if self.incomplete_launches and not self.lost_work:
+            return f"{self.format_incomplete_launches()}, and no step is complete"
         if not self.lost_work:
             return "kernels without a launch run in every step, and none is complete"
         return f"{self.format_lost_work()}, and no step is complete"
@@ -299,9 +324,25 @@ class TraceIntegrity(Struct, frozen=True):
         verb = "contains" if self.empty_steps == 1 else "contain"
         return f"{self.empty_steps:,} of {self.steps:,} steps {verb} no work, call or operator"
 
-    def explain_clock_error(self) -> str | None:
-        """Return a reason if the clock error is a large part of a step."""
-        return self._find_clock_error(_MAX_CLOCK_SHARE)
+    def format_incomplete_launches(self) -> str:
+        """Format the number of steps that lack launches."""
+        verb = "launches" if self.incomplete_launches == 1 else "launch"
+        return (
+            f"{self.incomplete_launches:,} of {self.steps:,} steps {verb} less work than others "
+            "with the same operators"
+        )
+
+    def format_losses(self) -> str:
+        """Format the most important loss of GPU work."""
+        if self.incomplete_launches and not self.lost_work:
+            return self.format_incomplete_launches()
+        if self.empty_steps and not self.lost_work:
+            return self.format_empty_steps()
+        return self.format_lost_work()
+
+    def explain_clock_error(self, max_share: float = _MAX_CLOCK_SHARE) -> str | None:
+        """Return a reason if the clock error is above a share of a step."""
+        return self._find_clock_error(max_share)
 
     def _find_lost_work(self) -> str | None:
         if (reason := self._find_lost_steps()) is not None:
@@ -315,10 +356,7 @@ class TraceIntegrity(Struct, frozen=True):
             # Where calls and kernels are lost independently, some are lost with their kernels.
             return f"{work_loss}, and {format_count(self.lost_launches)} kernels have no launch"
         if len(self.complete_steps) < self.needed_steps:
-            subject = (
-                work_loss if self.lost_work or not self.empty_steps else self.format_empty_steps()
-            )
-            subject = "the file is cut" if self.is_cut else subject
+            subject = "the file is cut" if self.is_cut else self.format_losses()
             return (
                 f"{subject}, and only {len(self.complete_steps):,} of {self.steps:,} steps "
                 f"{'is' if len(self.complete_steps) == 1 else 'are'} complete"
@@ -369,6 +407,8 @@ def assess_integrity(
     # Without any pair of launch and kernel, the error of the clocks is unknown.
     has_launches = bool(has_launch[kernel].any()) or not is_stray.any()
     starts = get_column(trace.runtime, "ts")
+    with_work = _find_complete_steps(calls, steps, correlation, has_launch, starts[partial])
+    incomplete = find_incomplete_launches(trace, links, steps) if is_marked else frozenset()
     empty = _find_empty_steps(trace, steps) if is_marked else frozenset()
     return TraceIntegrity(
         launches=len(calls.rows),
@@ -378,20 +418,19 @@ def assess_integrity(
         steps=len(steps) if is_marked else 0,
         complete_steps=tuple(
             index
-            for index in _find_complete_steps(
-                calls, steps, correlation, has_launch, starts[partial]
-            )
-            if index not in empty and not stray.may_belong(steps[index])
+            for index in with_work
+            if index not in empty | incomplete and not stray.may_belong(steps[index])
         )
         if is_marked
         else (),
         launched_steps=tuple(
             index
             for index, step in enumerate(steps if is_marked and has_launches else ())
-            if index not in empty
+            if index not in empty | incomplete
             and not (is_stray[step.gpu_rows].any() or stray.find_near(step).any())
         ),
         empty_steps=len(empty),
+        incomplete_launches=len(incomplete),
         overlapping_steps=_count_overlapping_steps(steps) if is_marked else 0,
         instant_kernels=int(np.count_nonzero(kernel & (get_column(trace.gpu, "dur") == 0))),
         is_cut=trace.info.is_cut,
@@ -453,25 +492,13 @@ def _count_overlapping_steps(steps: Sequence[Step]) -> int:
 
 
 def _measure_clock_error(trace: Trace, launch: Ints) -> int:
-    """Measure by how much GPU times contradict launches and waits, in ns.
-
-    A wait is for one GPU, so waits count only if one process uses one GPU.
-    """
+    """Measure by how much GPU times contradict launches and waits, in ns."""
     has_launch = launch >= 0
     begin = get_column(trace.gpu, "ts")[has_launch]
     end = begin + get_column(trace.gpu, "dur")[has_launch]
-    starts, lengths = get_column(trace.runtime, "ts"), get_column(trace.runtime, "dur")
+    starts = get_column(trace.runtime, "ts")
     error = int((starts[launch[has_launch]] - begin).max(initial=0))
-    codes, names = encode(trace.runtime["name"])
-    waits = _select_rows(codes, ["DeviceSynchronize" in name for name in names])
-    is_single = trace.gpu["device"].n_unique() == 1 == trace.runtime["pid"].n_unique()
-    if not len(waits) or not is_single:
-        return error
-    launch_end = (starts + lengths)[launch[has_launch]]
-    following = np.searchsorted(starts[waits], launch_end)
-    has_wait = following < len(waits)
-    wait_end = (starts + lengths)[waits[following[has_wait]]]
-    return max(error, int((end[has_wait] - wait_end).max(initial=0)))
+    return max(error, int((end - compute_wait_ends(trace, launch)[has_launch]).max(initial=0)))
 
 
 class _Launches:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from graphviz_dash.model.trace import Trace
 
-_PROFILER_STEP: Final = "ProfilerStep#"
+PROFILER_STEP: Final = "ProfilerStep#"
 _ENGINE: Final = re.compile(r"execute_(?:\d+_)?(?:context|diffusion|dummy|model)|step\[")
 _NAMED: Final = re.compile(
     r"(?:(?:train(?:ing)?|test|val(?:idation)?|eval(?:uation)?|inference|forward)[ _.:/-]*)?"
@@ -77,7 +77,7 @@ def find_step_ranges(trace: Trace, links: Links) -> StepRanges:
     NVTX; the period of repeated graph launches. Otherwise the trace is one range.
     """
     tables = (trace.annotations, trace.ops)
-    for prefix, method in ((STEP, StepMethod.MARKED), (_PROFILER_STEP, StepMethod.PROFILER)):
+    for prefix, method in ((STEP, StepMethod.MARKED), (PROFILER_STEP, StepMethod.PROFILER)):
         for table in tables:
             if (numbered_ranges := _find_numbered(trace, table, prefix, method)) is not None:
                 return numbered_ranges
@@ -189,10 +189,13 @@ def _get_launched_names(trace: Trace, links: Links, launches: Ints) -> Iterator[
 
 
 __all__ = [
+    "LAUNCHES",
+    "PROFILER_STEP",
     "Step",
     "StepMethod",
     "compute_exclusive_ns",
     "compute_launch_times",
+    "compute_wait_ends",
     "find_steps",
     "measure_span_union",
 ]
@@ -203,7 +206,7 @@ _BEFORE_TRACE: Final = -1
 _MAX_LAUNCH_DELAY_NS: Final = 1_000_000
 """Upper limit of the delay from a launch to an idle GPU, including large graphs and profiling."""
 _WHOLE_GRAPH: Final = re.compile(WHOLE_GRAPH_PATTERN)
-_LAUNCHES: Final = (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH, CallClass.COPY)
+LAUNCHES: Final = (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH, CallClass.COPY)
 
 
 class Step(Struct, frozen=True):
@@ -272,11 +275,12 @@ def find_steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
     stop = begin + np.maximum(get_column(trace.gpu, "dur"), 0)
     rows_of, order, bounds = _group_rows(owner, len(start))
     step = owner[order]
-    span_start, span_end = _compute_spans(ranges, launch_starts, (begin, stop), owner)
+    latest_stop = np.minimum(stop, compute_wait_ends(trace, links.launch))
+    span_start, span_end = _compute_spans(ranges, launch_starts, (begin, latest_stop), owner)
     kind = _encode_names(trace.gpu["kind"], _get_kind_index)
     kind[_encode_names(trace.gpu["name"], _is_whole_graph) == 1] = len(_KINDS)
     kinds = _count_kinds(step, kind[order], len(start), len(_KINDS))
-    calls = _count_kinds(*_find_calls(trace.runtime, start, end), len(start), len(_LAUNCHES))
+    calls = _count_kinds(*_find_calls(trace.runtime, start, end), len(start), len(LAUNCHES))
     low, high = span_start[step], span_end[step]
     inside = compute_exclusive_ns(
         np.clip(begin[order], low, high), np.clip(stop[order], low, high), step
@@ -372,6 +376,30 @@ def compute_launch_times(trace: Trace, launch: Ints) -> tuple[Ints, npt.NDArray[
     return launch_starts, is_linked
 
 
+def compute_wait_ends(trace: Trace, launch: Ints) -> Ints:
+    """Return the end of the first wait for the GPU after the launch of each GPU row, in ns.
+
+    The work has ended by then, whatever the GPU's clock shows. Shape (rows,); the largest integer
+    without such a wait. A wait is for one GPU, so waits count only if one process uses one GPU.
+    """
+    ends = np.full(len(launch), np.iinfo(np.int64).max)
+    is_single = trace.gpu["device"].n_unique() == 1 == trace.runtime["pid"].n_unique()
+    waits = np.flatnonzero(_encode_names(trace.runtime["name"], _is_device_wait) == 1)
+    rows = np.flatnonzero(launch >= 0)
+    if not is_single or not len(waits) or not len(rows):
+        return ends
+    start = get_column(trace.runtime, "ts")
+    stop = start + np.maximum(get_column(trace.runtime, "dur"), 0)
+    following = np.searchsorted(start[waits], stop[launch[rows]])
+    has_wait = following < len(waits)
+    ends[rows[has_wait]] = stop[waits[following[has_wait]]]
+    return ends
+
+
+def _is_device_wait(name: str) -> int:
+    return int("DeviceSynchronize" in name)
+
+
 def _find_owners(launched: Ints, ranges: StepRanges) -> Ints:
     if ranges.method is StepMethod.WHOLE:
         return np.zeros(len(launched), dtype=np.int64)
@@ -406,9 +434,9 @@ def _compute_spans(
 
 
 def _find_calls(runtime: pl.DataFrame, start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Return the step (or -1) and the index in _LAUNCHES of each call that submits work."""
+    """Return the step (or -1) and the index in LAUNCHES of each call that submits work."""
     kind = _encode_names(runtime["name"], _get_call_index)
-    rows = np.flatnonzero(kind < len(_LAUNCHES))
+    rows = np.flatnonzero(kind < len(LAUNCHES))
     call_times = get_column(runtime, "ts")[rows]
     outside = ~find_captured(runtime, call_times)
     return _locate(call_times[outside], start, end), kind[rows[outside]]
@@ -441,7 +469,7 @@ def _is_whole_graph(name: str) -> int:
 
 def _get_call_index(name: str) -> int:
     call_class = get_call_class(name)
-    return _LAUNCHES.index(call_class) if call_class in _LAUNCHES else len(_LAUNCHES)
+    return LAUNCHES.index(call_class) if call_class in LAUNCHES else len(LAUNCHES)
 
 
 def _group_rows(owner: Ints, count: int) -> tuple[list[Ints], Ints, Ints]:
