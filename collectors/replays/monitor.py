@@ -157,7 +157,7 @@ class ReplayMonitor:
             values=(),
             stops=(
                 *crashes,
-                *(hang for hang in self._hangs.values() if not _ends_in(hang, crashes)),
+                *(hang for hang in self._hangs.values() if not _is_crash_of(hang, crashes)),
             ),
             memory=tuple(memory),
             graphs=graphs,
@@ -242,7 +242,7 @@ class ReplayMonitor:
         return hangs
 
 
-def _ends_in(hang: ReplayStop, crashes: Sequence[ReplayStop]) -> bool:
+def _is_crash_of(hang: ReplayStop, crashes: Sequence[ReplayStop]) -> bool:
     """Check if a hang ended in a crash of the same replay: a slow error is no second fault."""
     return any(_match_stops(hang, crash) for crash in crashes)
 
