@@ -13,6 +13,7 @@ from xdist.workermanage import WorkerController
 FIRST: Final = (
     # These look at the same dashboard, in one browser.
     (
+        "app/overview/test_stillness.py",
         "ui/test_every_page.py",
         "features/graph/page/test_dag_component.py",
         "features/graph/page/test_dag_overlay.py",
@@ -20,6 +21,10 @@ FIRST: Final = (
         "features/graph/page/test_dag_streams.py",
         "features/ladder/page/test_page.py",
         "app/test_main_path.py",
+        "app/test_tasks.py",
+        "app/test_amounts.py",
+        "app/overview/test_early_cards.py",
+        "ui/page/test_palette.py",
         "ui/test_help.py",
     ),
     (
@@ -32,6 +37,7 @@ FIRST: Final = (
         "features/timeline/page/test_timeline_component.py",
         "features/perfetto/page/test_perfetto.py",
         "app/hosting/test_switch.py",
+        "app/report/test_report.py",
     ),
     # These read all samples.
     (
@@ -42,19 +48,25 @@ FIRST: Final = (
         "app/test_same_figures.py",
         "features/graph/drawing/test_by_definition.py",
         "app/report/test_static_charts.py",
-        "app/report/test_report.py",
         "analysis/step_comparison/test_waterfall.py",
         "app/compare/charts/test_comparison.py",
         "narrative/test_answer.py",
         "guidance/test_gaps.py",
         "ui/views/test_pages.py",
         "narrative/test_answer_properties.py",
+        "cli/test_brief.py",
+        "cli/test_gold.py",
+        "app/compare/page/test_page.py",
     ),
     ("app/hosting/test_streamlit_names.py",),
     ("app/cli/test_working_folder.py",),
     ("ui/state/test_uploads.py",),
     ("collectors/program/test_recorder.py",),
+    ("test_faults.py",),
     ("app/cli/test_serve.py",),
+    ("app/hosting/test_start.py",),
+    ("importers/test_ended_by_signals.py",),
+    ("collectors/test_robust.py",),
     ("analysis/ranks/test_waits.py",),
     ("collectors/program/test_unharmed.py",),
     ("importers/test_confined.py",),
@@ -68,10 +80,6 @@ FIRST: Final = (
     ("ingest/test_cache.py",),
     ("analysis/replays/test_branches.py",),
     ("ingest/kineto/test_zstd.py",),
-    ("test_faults.py",),
-    ("collectors/test_robust.py",),
-    ("app/test_tasks.py",),
-    ("importers/test_ended_by_signals.py",),
 )
 """Files below tests/ by duration; those of a row run together. All others are short."""
 

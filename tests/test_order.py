@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,30 @@ def test_every_file_that_begins_early_is_there() -> None:
     files = [file for row in FIRST for file in row]
     assert [file for file in files if not (Path(__file__).parent / file).is_file()] == []
     assert len(set(files)) == len(files)
+
+
+@pytest.mark.parametrize(
+    "fixtures",
+    ["dashboard|dashboard_tab|tab_of_dashboard", "made|made_tab", "rare|tab_of_rare"],
+)
+def test_files_that_share_a_server_share_a_process(fixtures: str) -> None:
+    folder = Path(__file__).parent
+    files = [path for path in folder.rglob("test_*.py") if _has_argument(path, fixtures)]
+    rows = {number for number, row in enumerate(FIRST) for file in row if folder / file in files}
+    early = {folder / file for row in FIRST for file in row}
+    assert [path for path in files if path not in early] == []
+    assert len(rows) == 1
+
+
+def _has_argument(path: Path, names: str) -> bool:
+    return any(
+        argument.arg in names.split("|")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        and (node.name.startswith("test_") or node.decorator_list)
+        for argument in node.args.args
+        if argument.annotation is not None and ast.unparse(argument.annotation) in ("str", "Page")
+    )
 
 
 class Process:

@@ -21,6 +21,7 @@ _PHASES: Final[dict[str, tuple[tuple[str, SpanKind], ...]]] = {
         ("init_process_group", SpanKind.NCCL),
         ("new_group", SpanKind.NCCL),
     ),
+    "triton.compiler": (("compile", SpanKind.TRITON),),
     "transformers.modeling_utils": (("PreTrainedModel.from_pretrained", SpanKind.WEIGHTS),),
     "vllm.v1.worker.gpu_worker": (
         ("Worker.load_model", SpanKind.WEIGHTS),
@@ -56,17 +57,18 @@ class PhaseWatch:
     def start(self) -> None:
         """Follow modules that are imported now or later."""
         names = (*_PHASES, _COMPILER)
-        for name in names:
-            if (module := sys.modules.get(name)) is not None:
-                self._follow(module)
         names_to_come = frozenset(name for name in names if name not in sys.modules)
         self._finder = AfterImport(names_to_come, self._follow)
         sys.meta_path.insert(0, self._finder)
+        for name in names:
+            if (module := sys.modules.get(name)) is not None:
+                self._follow(module)
 
     def stop(self) -> None:
         """Restore all functions."""
         if self._finder in sys.meta_path:
             sys.meta_path.remove(self._finder)
+        self._finder = None
         while self._restore:
             self._restore.pop()()
 
@@ -89,6 +91,9 @@ class PhaseWatch:
 
         @wraps(function)
         def call_and_time(*args: Any, **kwargs: Any) -> Any:
+            # Triton's kernels keep their compiler.
+            if self._finder is None:
+                return function(*args, **kwargs)
             begin = perf_counter_ns()
             try:
                 with HIDDEN_FRAME:

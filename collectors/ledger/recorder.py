@@ -26,6 +26,7 @@ from collectors.ledger.imports import time_imports
 from collectors.ledger.phases import PhaseWatch
 from collectors.ledger.samples import (
     DeviceNumbers,
+    estimate_others,
     read_module_loading,
     read_numbers,
     read_settings,
@@ -49,9 +50,6 @@ _FRESH: Final = frozenset(
     {SampleKind.CONTEXT, SampleKind.PERIODIC, SampleKind.STAGE, SampleKind.END}
 )
 """Samples outside captures; they read the memory of other processes."""
-_OTHERS_NS: Final = 50_000_000
-"""Maximum age of the memory of other processes in samples around captures, whose reading costs as
-much as the rest of the sample."""
 
 
 class _Graph:
@@ -92,7 +90,6 @@ class LedgerRecorder:
         self._memory: DeviceMemory | None = None
         self._uuid: str | None = None
         self._others: int | None = None
-        self._others_read = 0
         self._loading: str | None = None
         self._pool_bytes = 0
         self._open_captures = 0
@@ -181,10 +178,9 @@ class LedgerRecorder:
             self._record_context(numbers)
             kind, name = SampleKind.CONTEXT, None
         # Programs with the GPU for themselves pay nothing for it during captures.
-        if kind in _FRESH or (self._others and begin - self._others_read > _OTHERS_NS):
-            self._others_read = begin
+        if kind in _FRESH or self._others:
             with self._guard:
-                self._read_others()
+                self._read_others(numbers.used)
         if len(self._samples) < MAX_SAMPLES and not self._is_repetition(kind, numbers):
             self._samples.append(
                 MemorySample(
@@ -203,13 +199,14 @@ class LedgerRecorder:
         self._cost += clock() - cost_begin
         return numbers
 
-    def _read_others(self) -> None:
+    def _read_others(self, used: int) -> None:
         if self._uuid is None:
             self._uuid = self._read_uuid()
         memory = read_device_memory(os.getpid()).get(self._uuid or "")
         before = self._used_before.get(self._uuid or "")
-        if memory is not None and memory.process is not None and before is not None:
-            self._others = max(0, before.used - before.others + memory.others)
+        if memory is not None and before is not None:
+            estimate = estimate_others(used, memory, before)
+            self._others = self._others if estimate is None else estimate
 
     def _is_repetition(self, kind: SampleKind, numbers: DeviceNumbers) -> bool:
         if kind not in (SampleKind.PERIODIC, SampleKind.OPERATOR) or not self._samples:

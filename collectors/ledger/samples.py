@@ -11,6 +11,7 @@ from cuda.bindings import driver
 
 from collectors.allocator.owners import find_owned_tensors, list_tracked_objects
 from collectors.driver.calls import call
+from collectors.driver.nvml import DeviceMemory
 from graphviz_dash.model.ledger import (
     TENSOR_GROUPS,
     AllocatorBlocks,
@@ -86,6 +87,25 @@ def read_host_bytes() -> int:
             return int(file.read().split()[1]) * _PAGE
     except (OSError, ValueError, IndexError):
         return 0
+
+
+_LAG: Final = 64 << 20
+"""Difference between the device's memory and the lists of processes above which a list lags."""
+
+
+def estimate_others(used: int, memory: DeviceMemory, before: DeviceMemory) -> int | None:
+    """Estimate the memory of other processes and the driver when ``used`` bytes were in use.
+
+    ``before``: memory before this process had a context. The lists lag while other processes start
+    and end, but the entry of this process, which does nothing meanwhile, is right. None if the
+    driver does not list it.
+    """
+    if memory.process is None:
+        return None
+    driver_bytes = before.used - before.others
+    listed_bytes = driver_bytes + memory.others
+    remaining = used - memory.process
+    return max(0, remaining if abs(remaining - listed_bytes) > _LAG else listed_bytes)
 
 
 def find_context() -> int | None:

@@ -71,11 +71,14 @@ def explain_missing_trace(runs: Sequence[Run]) -> tuple[str, ...]:
     )
 
 
-def explain_missing_shapes(run: Run, runs: Sequence[Run]) -> str | None:
-    """Explain how to record the operators of a recorded run's nodes; None if they are recorded."""
+def explain_missing_shapes(run: Run, runs: Sequence[Run]) -> tuple[str, str | None] | None:
+    """Return instruction and command to record the operators of a recorded run's nodes.
+
+    None if they are recorded.
+    """
     return next(
         (
-            " ".join(filter(None, _format_remedy(run, remedy)))
+            _format_remedy(run, remedy)
             for remedy in find_remedies(run, runs)
             if remedy.missing_input is MissingInput.ATTRIBUTION
         ),

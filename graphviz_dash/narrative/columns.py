@@ -61,8 +61,8 @@ class Column(Struct, Generic[Row], frozen=True):
     """Empty: the title in lower case; None: pages only."""
     help: str | None = None
     """Explanation of the heading on pages."""
-    width: Literal["medium", "large"] | None = None
-    """Width on pages. None: as the content needs."""
+    width: int | Literal["medium", "large"] | None = None
+    """Width on pages, numbers in pixels. None: as the content needs."""
     is_sticky: bool = False
     """The column stays visible while a page scrolls."""
     is_dim: bool = False

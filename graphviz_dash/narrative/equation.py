@@ -45,11 +45,9 @@ def describe_compile_savings(run: RunComparison) -> str:
     compiling, graphs = run["compile_saving"], run["graph_saving"]
     between = run.compile_parts.run_without_graphs
     return (
-        f"{escape_control_characters(run.name)}, saved per step of "
-        f"{escape_control_characters(run.baseline or '')}: "
-        f"{_format_saving(compiling)} by compilation alone, as in "
-        f"{escape_control_characters(between)}, and "
-        f"{_format_saving(graphs)} by graphs on top of it."
+        f"Compared with {escape_control_characters(run.baseline or '')}, compilation alone saves "
+        f"{_format_saving(compiling)} per step, as in {escape_control_characters(between)}. "
+        f"Graphs of {escape_control_characters(run.name)} save another {_format_saving(graphs)}."
     )
 
 

@@ -27,7 +27,7 @@ class Plan(Struct, frozen=True):
     waits: tuple[tuple[int, ...], ...]
     """Operators on other streams that each operator waits for."""
     releases: tuple[tuple[int, ...], ...]
-    """Storages free for each operator and for later ones on its stream."""
+    """Storages whose memory is free for each operator and for later ones on its stream."""
 
     @property
     def edge_count(self) -> int:

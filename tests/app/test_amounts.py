@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
 from scripts.walk import measure_amount
-from tests.ui.tabs import tab
+from tests.ui.standing import follow
 from tests.ui.waits import idle
 
 pytestmark = pytest.mark.ui
@@ -20,15 +18,10 @@ LIMITS = {
 """Most words, figures and screens, by address."""
 
 
-@pytest.fixture(scope="module")
-def page(visitor: BrowserContext) -> Iterator[Page]:
-    with tab(visitor, 1280, 860) as opened:
-        yield opened
-
-
 @pytest.mark.parametrize("address", LIMITS)
-def test_a_page_has_few_words(page: Page, dashboard: str, address: str) -> None:
-    page.goto(f"{dashboard}/{address}")
+def test_a_page_has_few_words(dashboard_tab: Page, address: str) -> None:
+    page = dashboard_tab
+    follow(page, address)
     expect(page.locator(".answer, .doctor-verdict").first).to_be_visible()
     idle(page)
     expect(page.get_by_test_id("stSkeleton")).to_have_count(0)

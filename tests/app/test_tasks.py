@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
 from graphviz_dash.ui.state.catalogue import format_pair_name
-from tests.ui.tabs import tab
+from tests.ui.standing import follow
 
 pytestmark = pytest.mark.ui
 
@@ -66,17 +65,16 @@ TASKS = {
 """Address of the page, element of the answer, and text of the answer, by task."""
 
 
-@pytest.fixture(scope="module")
-def page(visitor: BrowserContext) -> Iterator[Page]:
-    with tab(visitor) as opened:
-        opened.set_viewport_size({"width": WIDTH, "height": HEIGHT})
-        yield opened
+@pytest.fixture
+def page(dashboard_tab: Page) -> Page:
+    dashboard_tab.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+    return dashboard_tab
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_task_is_answered_on_the_first_screen(page: Page, dashboard: str, task: str) -> None:
+def test_a_task_is_answered_on_the_first_screen(page: Page, task: str) -> None:
     address, element, answer = TASKS[task]
-    page.goto(f"{dashboard}/{address}")
+    follow(page, address)
     place = page.locator(element).first
     expect(place).to_contain_text(re.compile(answer, re.S))
     box = place.bounding_box()
@@ -85,7 +83,7 @@ def test_a_task_is_answered_on_the_first_screen(page: Page, dashboard: str, task
 
 
 def test_every_page_links_to_its_help_and_shares_its_address(page: Page, dashboard: str) -> None:
-    page.goto(f"{dashboard}/compare?experiment=mlp-train")
+    follow(page, "compare?experiment=mlp-train")
     help_link = page.locator("h1 a.page-help")
     expect(help_link).to_have_attribute("href", re.compile("^/docs/"))
     expect(page.locator(".share-link")).to_be_in_viewport()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import signal
 from typing import Final
 
-from tests.attack import doors, files, lives, visits
+from tests.attack import doors, files, lives, protocol, reviewed, visits
 from tests.attack.attacks import Attack, by_tests
 
 FREEZING: Final = ("hash-of-shared-tuples.pickle", "spaces.dot")
@@ -172,6 +172,61 @@ ATTACKS: Final = (
         "names that are options, properties, controls or 255 long",
         "not tried",
         visits.use_hostile_names,
+    ),
+    Attack(
+        "commands of a review: planted modules",
+        "fell: `import`, `fleet`, `compare` and `collect` ran them",
+        reviewed.run_planted_modules,
+    ),
+    Attack(
+        "commands of a review: a hang-up of `nohup`, SIGINT to `collect`",
+        "fell: the program died, SIGINT was lost",
+        reviewed.end_recorded_programs,
+    ),
+    Attack(
+        "commands of a review: exit codes without a bundle",
+        "fell: 7 became 2, 3 became 1",
+        reviewed.lose_exit_codes,
+    ),
+    Attack(
+        "commands of a review: another account's links",
+        "fell: a link to a run was followed",
+        reviewed.follow_foreign_links,
+    ),
+    Attack(
+        "commands of a review: addresses, pipes, closed output, ended exports",
+        "fell: tracebacks, hangs, a part file",
+        reviewed.run_small_defects,
+    ),
+    Attack(
+        "a recorder that always fails",
+        "fell: 170 µs per step",
+        by_tests("tests/collectors/program/test_window.py", "-k", "keeps_failing"),
+    ),
+    Attack(
+        "malformed, hidden and expensive HTTP requests",
+        "fell: a cookie of 60 kB stopped the server for a minute",
+        protocol.send_malformed_requests,
+    ),
+    Attack("compressed messages of 400 MB", "not tried", protocol.send_compressed_messages),
+    Attack(
+        "folders that are deep, many, linked in circles or in place of files",
+        "not tried",
+        protocol.plant_folder_trees,
+    ),
+    Attack(
+        "recorded programs under limits, odd variables and closed streams",
+        "not tried",
+        protocol.starve_recorded_programs,
+    ),
+    Attack(
+        "each read, change and driver call that fails",
+        "fell: an error page for an upload on a full disk",
+        by_tests(
+            "tests/test_file_places.py",
+            "tests/ui/state/test_uploads.py",
+            "tests/collectors/replays/test_kernels.py",
+        ),
     ),
     Attack(
         "the recorder in other people's programs",

@@ -141,8 +141,12 @@ class Visitor:
             self._wait_for_script()
 
     def _send(self, message: BackMsg) -> None:
+        self.send_raw(message.SerializeToString())
+
+    def send_raw(self, data: bytes) -> None:
+        """Send a message of any content."""
         assert self._socket is not None
-        self._socket.send(message.SerializeToString())
+        self._socket.send(data)
 
     def _receive(self, until: float) -> ForwardMsg:
         assert self._socket is not None

@@ -237,8 +237,9 @@ def test_the_recorder_freezes_no_objects_of_the_program(tmp_path: Path) -> None:
     """
     report = record_program(tmp_path, program)
     freeze = next(s for s in report.savings if s.action is SavingAction.FREEZE)
-    collections = report.startup.parts[TimePart.GC]
-    assert 0.5 * collections < freeze.ns < collections
+    # Five of six collections of a million lists.
+    assert freeze.ns > 50_000_000
+    assert freeze.ns < report.startup.parts[TimePart.GC]
 
 
 def test_memory_of_other_processes_stays_apart(tmp_path: Path) -> None:

@@ -324,3 +324,14 @@ def test_tables_are_read_on_a_phone_without_scrolling(tab_of_dashboard: Page) ->
         program = page.locator(".program .space")
         program.locator(".row").first.wait_for()
         assert program.evaluate(beyond) <= 0
+
+
+def test_the_experiment_is_readable_on_a_phone(tab_of_dashboard: Page) -> None:
+    with lent(tab_of_dashboard) as page:
+        page.set_viewport_size({"width": 360, "height": 860})
+        follow(page, "doctor?experiment=mlp-train")
+        picker = page.locator('.st-key-top-bar [data-testid="stSelectbox"]')
+        picker.wait_for()
+        box = picker.bounding_box()
+        assert box is not None
+        assert box["width"] >= 120

@@ -109,6 +109,9 @@ class GraphFacts(msgspec.Struct):
     engine: CaptureFacts | None = None
     """Family and key from an engine, or None."""
     numbers: dict[str, int] = {}
+    """Integer variables of the capturing functions."""
+    fields: dict[str, int] = {}
+    """Integer fields of immutable records in these functions."""
     instantiate_ns: int | None = None
     pool: tuple[int, int] | None = None
     pool_added_bytes: int | None = None

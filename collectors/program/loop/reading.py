@@ -17,7 +17,7 @@ from collectors.program.loop.events import (
     read_events,
 )
 from collectors.program.loop.grids import add_grid_keys
-from collectors.program.loop.variables import add_variable_keys
+from collectors.program.loop.variables import add_record_fields, add_variable_keys
 from collectors.program.progress import read_progress
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.loop import ProgramLoop
@@ -51,4 +51,5 @@ def read_loop(
     if not names:
         return None
     loop = assemble_loop(events, facts, names, state.boundary_kind)
+    loop = add_record_fields(loop, facts)
     return add_grid_keys(add_variable_keys(loop, facts, graphs), graphs)

@@ -15,6 +15,7 @@ from collectors.program.loop.engines.captures import (
     find_capture_facts,
     find_graph_name,
     read_numbers,
+    read_record_fields,
 )
 from collectors.program.loop.engines.steps import EngineReports, EngineStep
 from collectors.program.loop.engines.watch import EngineWatch
@@ -107,6 +108,7 @@ class LoopRecorder:
         if facts.engine is None:
             with self._guard:
                 facts.numbers = read_numbers(caller)
+                facts.fields = read_record_fields(caller)
         return facts
 
     def find_graph_name(self, caller: FrameType) -> str | None:

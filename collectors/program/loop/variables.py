@@ -21,6 +21,42 @@ _MIN_AGREEMENT: Final = 0.8
 """Minimum share of pairs of graphs whose larger key has no smaller grids, for other names."""
 
 
+def add_record_fields(loop: ProgramLoop, facts: LoopFacts) -> ProgramLoop:
+    """Add fields of records to keys from shapes that are equal for different graphs.
+
+    A pool of graphs for batch sizes and capacities of a cache may have inputs of the same shape.
+    """
+    names = [cost.graph for cost in loop.graphs]
+    fields = {name: graph.fields for name, graph in zip(names, facts.graphs, strict=False)}
+    families = tuple(_extend_keys(family, fields) for family in loop.families)
+    return msgspec.structs.replace(loop, families=families)
+
+
+def _extend_keys(family: GraphFamily, fields: Mapping[str, Mapping[str, int]]) -> GraphFamily:
+    members = family.members
+    keys = [member.key for member in members if member.method is KeyMethod.SHAPES]
+    if len(set(keys)) == len(members) or len(keys) < len(members) or None in keys:
+        return family
+    rows = [fields.get(member.graphs[0], {}) for member in members]
+    columns = {tuple(column) for column in zip(*(key or () for key in keys), strict=True)}
+    new_columns = {}
+    for name in rows[0]:
+        column = tuple(row.get(name, 0) for row in rows)
+        if len(set(column)) > 1 and all(column) and column not in columns:
+            columns.add(column)
+            new_columns[name] = column
+    if not new_columns:
+        return family
+    return msgspec.structs.replace(
+        family,
+        axes=(*family.axes, *new_columns),
+        members=tuple(
+            msgspec.structs.replace(member, key=(*(member.key or ()), *values))
+            for member, values in zip(members, zip(*new_columns.values(), strict=True), strict=True)
+        ),
+    )
+
+
 def add_variable_keys(
     loop: ProgramLoop, facts: LoopFacts, graphs: Sequence[CapturedGraph]
 ) -> ProgramLoop:

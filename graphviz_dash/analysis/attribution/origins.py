@@ -100,8 +100,10 @@ class Ops:
     """Operators of a capture, with links from backward to forward operators."""
 
     def __init__(self, ops: pl.DataFrame) -> None:
-        self.nesting = _build_nesting(ops)
         self.names = TextColumn(ops["name"])
+        self._inputs = [
+            TextColumn(ops[f"input_{name}"]) for name in ("dims", "types", "strides", "values")
+        ]
         self.external = get_column(ops, "external_id")
         self.sequence = get_column(ops, "sequence")
         forward_tid = get_column(ops, "forward_tid")
@@ -109,11 +111,9 @@ class Ops:
         self._forward_thread = combine_threads(get_column(ops, "pid"), forward_tid)
         self.linked = self._has_forward & (self.sequence >= 0)
         engine = self.names.match_rows(re.compile("^" + _ENGINE))
+        self.nesting = _build_nesting(ops)
         self.backward_ops = SelectedIntervals(self.nesting, engine | self.linked)
         self.numbered_ops = SelectedIntervals(self.nesting, self.sequence >= 0)
-        self._inputs = [
-            TextColumn(ops[f"input_{name}"]) for name in ("dims", "types", "strides", "values")
-        ]
         self._with_dims = self.nesting.find_nearest(ops["input_dims"].is_not_null().to_numpy())
         self._paths: dict[int, tuple[str, ...]] = {NONE: ()}
 

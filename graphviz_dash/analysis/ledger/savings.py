@@ -347,9 +347,11 @@ _MEASURABLE_CHUNKS: Final = 4
 def measure_node_bytes(graphs: Sequence[GraphLedger]) -> float:
     """Return the device memory of an executable's node: measured if large enough, else the default.
 
-    The driver grows by chunks, so the last one is half used on average.
+    The driver grows by chunks, sometimes in the next capture. Larger growth there is kernels.
     """
-    size = sum(graph.executable_bytes or 0 for graph in graphs)
+    size = sum(graph.executable_bytes or 0 for graph in graphs) + sum(
+        graph.kernel_bytes or 0 for graph in graphs[1:] if graph.kernel_bytes == CHUNK
+    )
     nodes = sum(graph.nodes or 0 for graph in graphs)
     if size < _MEASURABLE_CHUNKS * CHUNK or not nodes:
         return NODE_BYTES

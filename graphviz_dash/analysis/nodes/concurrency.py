@@ -17,6 +17,7 @@ from graphviz_dash.analysis.nodes.measured_graph import (
 )
 from graphviz_dash.analysis.nodes.needless_edges import RedundantEdges, find_redundant_edges
 from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
+from graphviz_dash.analysis.nodes.while_loops import WhileLoops, find_while_loops
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
@@ -27,11 +28,15 @@ class Concurrency(Struct, frozen=True):
 
     measured: MeasuredGraph
     redundant: RedundantEdges
+    loops: WhileLoops | None = None
+    """While nodes, which a trace shows in part. None without any."""
 
 
-def analyze_graph(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Concurrency:
+def analyze_graph(
+    measured: MeasuredGraph, tables: Mapping[str, NodeTable], loops: WhileLoops | None = None
+) -> Concurrency:
     """Find the redundant edges; ``tables`` covers the graphs of the run by id."""
-    return Concurrency(measured, _find_redundant(measured, tables))
+    return Concurrency(measured, _find_redundant(measured, tables), loops)
 
 
 def _find_redundant(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> RedundantEdges:
@@ -71,7 +76,9 @@ def analyze_run(run: Run, tables: Sequence[NodeTable]) -> dict[str, Concurrency 
             by_graph[graph.id] = (
                 graph_measured
                 if isinstance(graph_measured, Missing)
-                else analyze_graph(graph_measured, by_id)
+                else analyze_graph(
+                    graph_measured, by_id, find_while_loops(run, graph, replay_match)
+                )
             )
     return by_graph
 

@@ -248,7 +248,8 @@ class FirstCards:
             process = self._process
         if process is not None and hasattr(os, "setpriority"):
             with suppress(OSError):  # it has ended
-                os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
+                niceness = os.getpriority(os.PRIO_PROCESS, process.pid)
+                os.setpriority(os.PRIO_PROCESS, process.pid, max(niceness, _NICENESS))
 
     def stop(self) -> None:
         """Stop the process if it still runs."""

@@ -16,7 +16,7 @@ from graphviz_dash.features.efficiency.analysis.programmatic import Programmatic
 from graphviz_dash.features.efficiency.analysis.rates import Rates
 from graphviz_dash.features.efficiency.analysis.report import EfficiencyGroup, EfficiencyReport
 from graphviz_dash.features.efficiency.analysis.rules.search import Remedy
-from graphviz_dash.features.efficiency.analysis.work import Bound
+from graphviz_dash.features.efficiency.analysis.work import Bound, Work
 from graphviz_dash.guidance.narrative import explain_missing_shapes
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.ceilings import Pipe, Traffic
@@ -33,6 +33,8 @@ from graphviz_dash.units import (
 )
 
 MEASURE_COMMAND: Final = "graphviz-dash bench limits"
+
+_SHAPES_CALL: Final = "torch.profiler.profile(record_shapes=True)"
 
 _MAX_TEXTS: Final = 3
 
@@ -201,12 +203,17 @@ def describe_unknown(report: EfficiencyReport) -> str | None:
     return f"{format_ns(unknown_ns)} have no known limit: {find_missing_input(report)}."
 
 
-def describe_missing_shapes(report: EfficiencyReport, run: Run | None = None) -> str | None:
-    """Describe how to record shapes; None if any are known. ``run`` is that of a graph."""
+def describe_missing_shapes(
+    report: EfficiencyReport, run: Run | None = None
+) -> tuple[str, str | None] | None:
+    """Return instruction and command to record shapes. None if any are known.
+
+    ``run`` is that of a graph.
+    """
     if any(limit.unit.call for limit in report.limits):
         return None
     if report.graph is None:
-        return "The trace has no shapes. Record them: torch.profiler.profile(record_shapes=True)."
+        return "The trace has no shapes. Record them:", _SHAPES_CALL
     return None if run is None else explain_missing_shapes(run, ())
 
 
@@ -235,8 +242,8 @@ def describe_device_half(audit: ProgrammaticEdges) -> str:
     """Describe which kernels wait and trigger, by their code."""
     if audit.unread == audit.edges:
         return (
-            "Whether their kernels wait and trigger is unknown: their code was not read. Collect a "
-            "workload, or record the program with --attribute."
+            "Whether their kernels wait and trigger is unknown: the capture pass reads the code of "
+            "kernels that a warmup loads."
         )
     texts = []
     if audit.without_trigger:
@@ -275,15 +282,18 @@ def describe_limit(limit: UnitLimit) -> str:
     work = limit.unit.work
     if work is None:
         return f"{format_ns(limit.time_ns)}; limit unknown: {limit.unit.missing}"
-    note = BOUND_NOTES[work.bound]
-    row_bytes = f"{note} {format_bytes(work.total_bytes)}".strip()
-    flops = f", {work.flops / 1e9:.3g} GFLOP" if work.flops else ""
     if limit.limit_ns is None or limit.term is None:
-        return f"{format_ns(limit.time_ns)}; {row_bytes}{flops}"
+        return f"{format_ns(limit.time_ns)}; {format_work(work)}"
     return (
         f"{format_ns(limit.time_ns)}, {format_percent(limit.share)} of the limit of "
-        f"{format_ns(limit.limit_ns)} ({format_term(limit)}); {row_bytes}{flops}"
+        f"{format_ns(limit.limit_ns)} ({format_term(limit)}); {format_work(work)}"
     )
+
+
+def format_work(work: Work) -> str:
+    """Format bytes and operations."""
+    size = f"{BOUND_NOTES[work.bound]} {format_bytes(work.total_bytes)}".strip()
+    return f"{size}, {work.flops / 1e9:.3g} GFLOP" if work.flops else size
 
 
 def format_term(limit: UnitLimit) -> str:

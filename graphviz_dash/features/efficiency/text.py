@@ -52,7 +52,7 @@ def print_efficiency(
         click.echo(escape_control_characters(unknown))
     shapes = describe_missing_shapes(report, run)
     if shapes is not None:
-        click.echo(shapes)
+        click.echo(" ".join(filter(None, shapes)))
     if not isinstance(report.choice, Missing):
         click.echo(escape_control_characters(describe_ceilings(report.choice)))
     _print_groups(report, key, everything=everything)

@@ -7,6 +7,7 @@ from typing import Final
 from graphviz_dash.analysis.nodes.concurrency import Concurrency
 from graphviz_dash.analysis.nodes.measured_graph import UNTRACED, MeasuredGraph
 from graphviz_dash.analysis.nodes.needless_edges import RedundantEdges
+from graphviz_dash.analysis.nodes.while_loops import WhileLoops
 from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
 
 
@@ -15,6 +16,13 @@ def describe_concurrency(concurrency: Concurrency) -> tuple[str, ...]:
     measured, needless = concurrency.measured, concurrency.redundant
     traced_count = int((measured.p50 != UNTRACED).sum())
     path = measured.path.length
+    if concurrency.loops is not None:
+        return (
+            _describe_loops(measured, concurrency.loops),
+            _describe_streams(measured),
+            _describe_gaps(measured),
+            _describe_edges(measured, needless),
+        )
     duration = (
         f"A replay lasts {format_ns(measured.span_ns)} from its first start to its last end "
         f"(median of {pluralize(measured.replays, 'replay')} in the {measured.source})."
@@ -28,6 +36,28 @@ def describe_concurrency(concurrency: Concurrency) -> tuple[str, ...]:
         _describe_streams(measured),
         _describe_gaps(measured),
         _describe_edges(measured, needless),
+    )
+
+
+def _describe_loops(graph: MeasuredGraph, loops: WhileLoops) -> str:
+    text = (
+        f"The trace shows only the last iteration of {pluralize(loops.nodes, 'While node')}; the "
+        f"other nodes of a replay take {format_ns(graph.span_ns)} (median of "
+        f"{pluralize(graph.replays, 'replay')} in the {graph.source})."
+    )
+    if loops.replay_ns is None:
+        return f"{text} The time of whole replays was not sampled."
+    text += (
+        f" A whole replay takes {format_ns(round(loops.replay_ns))} between CUDA events (median of "
+        f"{pluralize(loops.samples, 'sample')})"
+    )
+    limit = loops.limit_iterations(graph.span_ns)
+    if limit is None:
+        return f"{text}."
+    return (
+        f"{text}. The kernels of an iteration take {format_ns(round(loops.iteration_ns or 0))}"
+        f"{' without nested loops' if loops.nodes > 1 else ''}, so there are at most "
+        f"{format_count(limit)} iterations per replay."
     )
 
 

@@ -39,8 +39,8 @@ def describe_uncompared_properties(diff: GraphDiff) -> str:
     nodes = (*diff.a.nodes, *diff.b.nodes)
     if any(node.operands is not None for node in nodes):
         return (
-            "Not compared: kernel argument values, which bundles do not contain, and "
-            "addresses, of which bundles contain only the allocations that nodes access."
+            "Not compared: kernel argument values and addresses within allocations, which "
+            "bundles do not contain."
         )
     return "Not compared: kernel argument values and addresses, which bundles do not contain."
 

@@ -200,7 +200,7 @@ def _describe_predicted_step(coverage: Coverage) -> str:
     if coverage.throughput_gain is not None:
         text += f", and throughput would rise by about {format_percent(coverage.throughput_gain)}"
     if spread is None:
-        return f"{text}, extrapolated: measure it."
+        return f"{text}. This is extrapolated: measure it."
     return f"{text}. The range is the variation within the recording: measure the new sizes."
 
 

@@ -223,7 +223,7 @@ def describe_clock_alignment(mode: ModeRanks) -> str:
     return (
         f"Clocks are aligned at the ends of {ends} collectives, which shifts "
         f"{', '.join(parts)}: 90% of the ends agree this closely. Errors common to all ends "
-        "are not visible here; by cause and effect they are at most "
+        "are not visible here; causality limits them to "
         f"{format_ns(round(bound))}."
     )
 

@@ -1,7 +1,9 @@
 """Converter of Nsight Systems' SQLite exports to Kineto traces, one per process with GPU work.
 
-Source: Nsight Systems user guide, "SQLite Schema Reference" (export schema 3.x). Reports contain
-only tables with events, and old ones lack columns; missing data is omitted.
+Source: Nsight Systems user guide, "SQLite Schema Reference" (export schema 3.x; older ones lack
+columns). Reads CUPTI_ACTIVITY_KIND_KERNEL, _MEMCPY, _MEMSET, _RUNTIME and _GRAPH_TRACE,
+NVTX_EVENTS, StringIds, TARGET_INFO_GPU and TARGET_INFO_SESSION_START_TIME. Reports contain only
+tables with events; missing data is omitted.
 
 The file is untrusted: it is opened read-only, and only plain tables are read, without SQL functions
 and at limited cost.
@@ -59,10 +61,10 @@ class NsightTrace(Struct):
     """A Kineto trace written from a report."""
 
     pid: int | None
-    """None if the report does not contain processes."""
+    """Process id. None if the report does not contain processes."""
     path: Path
     kernels: int = 0
-    """Includes graphs traced as single units."""
+    """Number of kernels, including graphs traced as single units."""
     graph_launches: int = 0
     """Graph launches traced as single units."""
     events: int = 0
@@ -104,9 +106,9 @@ def convert_nsight(
 ) -> tuple[NsightTrace, ...]:
     """Write a gzip-compressed Kineto trace to ``folder`` per process of the report.
 
-    Times are exact. Kernels have graph and node ids if the report has them
-    (``--cuda-graph-trace=node``). A launch traced as a single unit becomes one GPU row named "CUDA
-    graph". NVTX push/pop ranges become annotations.
+    Times are exact. Kernels have grid, block, shared memory, registers, and graph and node ids if
+    the report has them (``--cuda-graph-trace=node``). A launch traced as a single unit becomes one
+    GPU row named "CUDA graph". NVTX push/pop ranges become annotations.
 
     Raises:
         InputError: Not such a database, no supported table, a value of the wrong type, or more than
@@ -285,7 +287,8 @@ class _ReportReader(Struct):
     def _iter_gpu_events(
         self, table: str, columns: Sequence[str]
     ) -> Iterator[tuple[int | None, dict[str, Any], dict[str, Any], list[Any]]]:
-        """Yield process, event, its arguments, and the values of ``columns``."""
+        """Yield process, event without name and category, its arguments, and the values of
+        ``columns``."""
         common = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid")
         ids = ("graphId", "graphNodeId")
         for row in self._iter_rows(table, (*common, *ids, *columns)):
@@ -396,9 +399,9 @@ class _ReportReader(Struct):
 def _parse_range(name: str) -> tuple[str, str, dict[str, Any]]:
     """Parse category, name and arguments of an NVTX range.
 
-    torch.autograd.profiler.emit_nvtx creates one per operator, such as "aten::mm, seq = 5, op_id =
-    9, sizes = [[2, 3], [3, 4]]". Up to torch 1.10 they have no op_id, and operators without a
-    gradient have only their name.
+    torch.autograd.profiler.emit_nvtx (and ``nsys profile --pytorch``) creates one per operator,
+    such as "aten::mm, seq = 5, op_id = 9, sizes = [[2, 3], [3, 4]]". Up to
+    torch 1.10 they have no op_id, and operators without a gradient have only their name.
     """
     match = _OPERATOR.fullmatch(name)
     if match is None or not any(match.group("is_aten", "seq", "op_id", "sizes")):

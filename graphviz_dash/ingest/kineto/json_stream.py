@@ -5,7 +5,7 @@ quote or bracket open, so a wrong cut never decodes, and the previous one is tri
 
 A damaged document is read up to its last complete element.
 
-Unescaped backslashes are accepted (``escapes.py``).
+Unescaped backslashes, as in paths of old torch on Windows, are accepted (``escapes.py``).
 """
 
 from __future__ import annotations
@@ -423,7 +423,8 @@ class ArrayReader(Generic[T]):
     def _build_damage_error(
         self, buffer: bytes, opening: str, before: int | None = None
     ) -> Exception:
-        """Describe the problem with ``buffer``. ``opening`` makes it a document."""
+        """Describe the problem with ``buffer``, which follows ``before`` bytes of the document.
+        ``opening`` makes it the start of a document."""
         before = self._position if before is None else before
         text = opening + hide_invalid_escapes(buffer.decode("utf-8", "replace"))
         try:
@@ -510,8 +511,8 @@ def _find_complete_elements(text: str) -> tuple[int, int | None]:
 
 
 def _parse_complete_fields(text: str, at: int) -> dict[str, Any]:
-    """Parse the fields from ``at`` that a comma or the object's end follows, so that no number is
-    truncated."""
+    """Parse the fields after a comma at ``at`` that precede a comma or the object's end, so that no
+    number is truncated. ``text`` contains bytes as characters."""
     fields: dict[str, Any] = {}
     position = _skip_space(text, at)
     while position is not None and text[position] == ",":

@@ -224,8 +224,11 @@ def test_kernels_that_other_graphs_need_are_loaded_anyway() -> None:
 def test_the_size_of_nodes_is_measured_if_executables_are_large() -> None:
     rows = build_graph_ledgers(make_run(make_ledger()))
     assert measure_node_bytes(rows) == NODE_BYTES
-    large = [replace(row, executable_bytes=10 * MIB, nodes=4_096) for row in rows]
+    large = [replace(row, executable_bytes=10 * MIB, nodes=4_096, kernel_bytes=0) for row in rows]
     assert measure_node_bytes(large) == 2_560
+    # A chunk that came one capture later counts, kernels do not.
+    later = [large[0], replace(large[1], kernel_bytes=2 * MIB), replace(large[2], kernel_bytes=3)]
+    assert measure_node_bytes(later) == pytest.approx(2_560 * 32 / 30)
 
 
 def test_savings_are_ranked_by_their_share() -> None:

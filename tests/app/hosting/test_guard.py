@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
 
@@ -238,3 +239,22 @@ def test_no_page_of_another_site_may_talk_to_a_page(address: tuple[str, int]) ->
         connection.sendall(request.encode())
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
     assert b'"allowedOrigins":[]' in answer
+
+
+@pytest.mark.parametrize("value", ["\\" * 60_000, "\\123" * 15_000, "\\;b=" * 15_000])
+def test_escaped_cookies_cost_linear_time_and_others_remain(client: TestClient, value: str) -> None:
+    visitor = client.get("/", headers=DOCUMENT).json()
+    own = client.get("/", headers=DOCUMENT).request.headers["cookie"]
+    start_s = time.process_time()
+    answer = client.get("/", headers={**DOCUMENT, "cookie": f'a="{value}"; {own}'})
+    assert time.process_time() - start_s < 1
+    assert answer.json() == visitor
+
+
+def test_a_token_of_odd_characters_is_read_from_its_cookie(
+    app: Starlette, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ServerSettings(token='a b;"c\\', requires_token=True)
+    client = client_of(app, monkeypatch, build_access("127.0.0.1", settings))
+    assert client.get("/", params={"token": settings.token or ""}).status_code == 303
+    assert client.get("/").status_code == 200

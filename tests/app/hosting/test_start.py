@@ -253,6 +253,9 @@ def test_the_process_gives_way_to_another_page(
     before = os.getpriority(os.PRIO_PROCESS, process.pid)
     cards.lower_priority()
     assert os.getpriority(os.PRIO_PROCESS, process.pid) == max(before, 10)
+    os.setpriority(os.PRIO_PROCESS, process.pid, 19)
+    cards.lower_priority()
+    assert os.getpriority(os.PRIO_PROCESS, process.pid) == 19
 
 
 def test_nothing_is_imported_from_the_folder_that_the_server_works_in(

@@ -23,3 +23,21 @@ def test_experiments_stay_in_place_while_fields_arrive(
         expect(page.locator(".st-key-arrange input").first).to_be_visible()
         expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
         assert page.evaluate("window.shifts") < LARGEST_SHIFT
+
+
+def test_no_label_is_visible_before_its_page(visitor: BrowserContext, dashboard: str) -> None:
+    with tab(visitor, 1280, 860) as page:
+        page.goto(f"{dashboard}/compare?experiment=mlp-train")
+        label = page.get_by_test_id("stWidgetLabel").filter(has_text="Group by")
+        expect(label).to_be_visible()
+        idle(page)
+        page.locator('[data-testid="stMainBlockContainer"] [data-testid="stElementContainer"]').nth(
+            0
+        ).evaluate(
+            """element => {
+              document.documentElement.classList.add("fresh")
+              element.setAttribute("height", "auto")
+              element.insertAdjacentHTML("beforeend", '<div data-testid="stSkeleton"></div>')
+            }"""
+        )
+        expect(label).not_to_be_visible()

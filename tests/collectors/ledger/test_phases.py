@@ -110,3 +110,19 @@ def test_other_versions_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_events_by_kind(event: str, kind: SpanKind) -> None:
     assert classify_event(event) is kind
+
+
+def test_a_kept_function_is_not_timed_after_the_end(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Triton's kernels keep the function that compiled them first."""
+    triton: Any = ModuleType("triton.compiler")
+    triton.compile = lambda source: source * 2
+    monkeypatch.setitem(sys.modules, "triton.compiler", triton)
+    recorder.watch.start()
+    kept = triton.compile
+    assert kept(2) == 4
+    assert recorder.spans == [(SpanKind.TRITON, "compile")]
+    recorder.watch.stop()
+    assert kept(3) == 6
+    assert len(recorder.spans) == 1

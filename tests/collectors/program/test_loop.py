@@ -611,6 +611,44 @@ def test_an_integer_of_the_capturing_function_is_the_key(tmp_path: Path) -> None
     ]
 
 
+def test_fields_of_a_record_separate_graphs_with_equal_inputs(tmp_path: Path) -> None:
+    program = """
+    from dataclasses import dataclass
+    class Net(torch.nn.Module):
+        def forward(self, x): pass
+    net, pool = Net(), {}
+    @dataclass(frozen=True)
+    class Key:
+        model: str
+        batch: int
+        capacity: int
+    @dataclass
+    class Settings:
+        limit: int = 3
+    class Runner:
+        def __init__(self, key):
+            self.key, self.settings = key, Settings(len(pool) + 1)
+        def capture(self, seed):
+            self.graph = G()
+            with torch.cuda.graph(self.graph):
+                net(torch.Tensor(self.key.batch, 8))
+    for seed, (batch, capacity) in enumerate(((1, 64), (1, 256), (4, 64), (4, 256))):
+        key = Key("llama", batch, capacity)
+        pool[key] = Runner(key)
+        pool[key].capture(seed)
+    runners = list(pool.values())
+    for call in (0, 3, 1, 2, 0, 2, 3, 1) * 5:
+        for _ in range(3 + call): runners[call].graph.replay()
+    """
+    done = run(tmp_path, CAPTURE + flat(program), "--steps", "0")
+    assert done.returncode == 0, done.stderr
+    (family,) = loop_of(tmp_path).families
+    assert (family.axes, family.size_axis) == (("input 0 size(0)", "capacity"), 0)
+    assert [(m.key, m.method) for m in family.members] == [
+        (key, KeyMethod.SHAPES) for key in ((1, 64), (1, 256), (4, 64), (4, 256))
+    ]
+
+
 def test_graphs_that_a_cache_evicts_are_marked(tmp_path: Path) -> None:
     program = """
     import collections

@@ -20,6 +20,26 @@ _NUMBERS: Final = 64
 _LARGEST: Final = 1 << 31
 
 
+def read_record_fields(frame: FrameType | None) -> dict[str, int]:
+    """Read the positive integer fields of immutable dataclasses around ``frame``: a program often
+    looks its graphs up by one.
+
+    These are variables of the innermost frames of the program, and attributes of ``self`` there.
+    """
+    fields: dict[str, int] = {}
+    for caller in islice(iter_callers(frame), _FRAMES):
+        variables = read_variables(caller)
+        owner = getattr(variables.get("self"), "__dict__", {})
+        for value in islice((*variables.values(), *owner.values()), _NUMBERS):
+            parameters = getattr(type(value), "__dataclass_params__", None)
+            if getattr(parameters, "frozen", False):
+                for name in islice(type(value).__dataclass_fields__, _NUMBERS):
+                    number = getattr(value, "__dict__", {}).get(name)
+                    if type(number) is int and 0 < number < _LARGEST:
+                        fields.setdefault(name, number)
+    return fields
+
+
 def find_capture_facts(frame: FrameType | None) -> CaptureFacts | None:
     """Return an engine's facts for the graph that ``frame`` captures. None for other captures.
 

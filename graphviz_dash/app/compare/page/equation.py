@@ -140,14 +140,14 @@ def _show_shares(shares: tuple[StepShare, ...], by: str) -> None:
 def _show_compile_parts(parts: CompileSavings) -> None:
     saved = [parts.compilation, parts.graphs]
     data: dict[str, list[Any]] = {
-        "Saved by": [
-            f"compiling ({escape_control_characters(parts.run_without_graphs)})",
-            "graphs in addition",
+        "Part": [
+            f"compilation ({escape_control_characters(parts.run_without_graphs)})",
+            "graphs",
         ],
         "Difference (µs)": [-part.total / 1e3 for part in saved],
     }
     config: dict[str, Any] = {
-        "Saved by": st.column_config.TextColumn(pinned=True),
+        "Part": st.column_config.TextColumn(pinned=True),
         "Difference (µs)": st.column_config.NumberColumn(format="%+.2f"),
     }
     _add_causes(data, config, saved)
@@ -157,7 +157,7 @@ def _show_compile_parts(parts: CompileSavings) -> None:
         hide_index=True,
         height="content",
         placeholder="–",
-        alt="Contributions of compiling and of graphs to the difference, by cause",
+        alt="Contributions of compilation and of graphs to the difference, by cause",
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.analysis.trace.kernel_names import shorten_name
+from graphviz_dash.app.compare.columns import list_kernel_columns
 from graphviz_dash.app.compare.page.comparison_charts import show_comparison_charts
 from graphviz_dash.app.compare.page.equation import (
     find_shown_evidence,
@@ -31,6 +32,7 @@ from graphviz_dash.features.ladder.page.modes import show_modes_of_runs
 from graphviz_dash.features.ladder.page.state import get_loop_reports
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.narrative.answer import Evidence, build_answer, build_run_answer
+from graphviz_dash.narrative.columns import Column
 from graphviz_dash.narrative.summary import build_summary_tiles, explain_rare_kernels
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import (
@@ -48,6 +50,7 @@ from graphviz_dash.ui.page.markup import (
     show_markup,
 )
 from graphviz_dash.ui.page.navigation import show_link
+from graphviz_dash.ui.page.tables import show_rows
 from graphviz_dash.ui.page.widgets import format_doctor_verdicts, format_failures, format_tiles
 from graphviz_dash.ui.state.results import get_comparison, get_kernels
 from graphviz_dash.units import format_count, format_ns, format_percent
@@ -241,29 +244,15 @@ def show_kernels_panel(kernel_rows: KernelTable, run: RunComparison | None) -> N
     if changing:
         # The table is ordered by all runs, but only two are shown.
         rows.sort(key=lambda row: -abs(row.changes[changing[-1]] or 0.0))
-    data: dict[str, list[Any]] = {
-        "Kernel": [shorten_name(escape_control_characters(row.name)) for row in rows],
-        "Category": [row.category.value for row in rows],
-    }
-    config: dict[str, Any] = {"Kernel": st.column_config.TextColumn(width=290)}
-    for column in columns:
-        name = escape_control_characters(kernel_rows.runs[column])
-        uses = [row.uses[column] for row in rows]
-        data[f"{name} (count)"] = [use.count if use else None for use in uses]
-        data[f"{name} (µs)"] = [use.total_ns / 1e3 if use else None for use in uses]
-        config[f"{name} (count)"] = st.column_config.NumberColumn(format="%d")
-        config[f"{name} (µs)"] = st.column_config.NumberColumn(format="%.2f")
-        if kernel_rows.has_changes(column):
-            data["Change (µs)"] = [_convert_to_us(row.changes[column]) for row in rows]
-            config["Change (µs)"] = st.column_config.NumberColumn(format="%+.2f")
-    data["Full name"] = [escape_control_characters(row.name) for row in rows]
-    st.dataframe(
-        data,
-        column_config=config,
-        hide_index=True,
+    show_rows(
+        [
+            Column("Kernel", lambda row: shorten_name(row.name), width=290),
+            *list_kernel_columns(kernel_rows, columns),
+            Column("Full name", lambda row: row.name),
+        ],
+        rows,
+        "Kernels of the baseline and of the run per traced step",
         height="content" if len(rows) < 16 else 560,
-        placeholder="–",
-        alt="Kernels of the baseline and of the run per traced step",
     )
     order = "largest change" if changing else "longest"
     seldom = explain_rare_kernels(kernel_rows)
@@ -281,7 +270,3 @@ def _list_columns(kernel_rows: KernelTable, run: RunComparison | None) -> list[i
         for column, name in enumerate(kernel_rows.runs)
         if name in names and name not in kernel_rows.missing_reasons
     ]
-
-
-def _convert_to_us(ns: float | None) -> float | None:
-    return None if ns is None else ns / 1e3

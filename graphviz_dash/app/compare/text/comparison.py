@@ -9,7 +9,7 @@ import click
 from rich.console import RenderableType
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
-from graphviz_dash.analysis.metrics.kernel_table import KernelTable
+from graphviz_dash.analysis.metrics.kernel_table import KernelRow, KernelTable
 from graphviz_dash.analysis.ranks.ranks import ModeRanks
 from graphviz_dash.analysis.step_comparison.waterfall import (
     Basis,
@@ -18,6 +18,7 @@ from graphviz_dash.analysis.step_comparison.waterfall import (
     StepShare,
     Waterfall,
 )
+from graphviz_dash.app.compare.columns import UNCAPTURED_COLUMNS, list_kernel_columns
 from graphviz_dash.app.compare.text.figures import (
     print_caveats,
     print_failures,
@@ -30,6 +31,7 @@ from graphviz_dash.cli.text.output import (
     create_table,
     print_heading,
     print_more,
+    print_rows,
     print_table,
     shorten,
 )
@@ -42,6 +44,7 @@ from graphviz_dash.features.ranks.text import print_ranks
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import build_answer, format_answer
 from graphviz_dash.narrative.break_even import format_break_even
+from graphviz_dash.narrative.columns import TEXT, Column
 from graphviz_dash.narrative.doctor import list_verdicts
 from graphviz_dash.narrative.equation import (
     describe_compile_savings,
@@ -168,19 +171,7 @@ def print_uncaptured_work(result: Comparison) -> None:
     if not rows:
         return
     print_heading("Not captured, per traced step")
-    table = create_table(
-        "run", "operator", "reason", "work", "time", "share of GPU time", right=(3, 4, 5)
-    )
-    for run, group in rows:
-        table.add_row(
-            build_cell(run),
-            build_cell(group.operator or "–"),
-            build_cell(group.reason.value),
-            build_cell(format_count(group.count)),
-            build_cell(format_ns(group.total_ns)),
-            build_cell(format_percent(group.share)),
-        )
-    print_table(table)
+    print_rows(UNCAPTURED_COLUMNS, rows)
 
 
 _NAME_LENGTH: Final = 72
@@ -194,22 +185,8 @@ def print_kernels(kernels: KernelTable, count: int) -> None:
     print_heading(
         f"Kernels per traced step, {len(rows)} of {len(kernels.rows)}, largest change first"
     )
-    headings = ["kernel", "category"]
-    for column, run in enumerate(kernels.runs):
-        headings += [f"{run}: count", "time"]
-        if kernels.has_changes(column):
-            headings.append("change")
-    table = create_table(*headings, right=range(2, len(headings)))
-    for row in rows:
-        cells = [build_cell(shorten(row.name, _NAME_LENGTH)), build_cell(row.category.value)]
-        for column, (use, change) in enumerate(zip(row.uses, row.changes, strict=True)):
-            cells.append(build_cell(format_count(use.count if use else None)))
-            cells.append(build_cell(format_ns(use.total_ns if use else None)))
-            if kernels.has_changes(column):
-                sign = "+" if change is not None and change > 0 else ""
-                cells.append(build_cell(sign + format_ns(change)))
-        table.add_row(*cells)
-    print_table(table)
+    names = Column[KernelRow](None, lambda row: row.name, TEXT, "kernel", limit=_NAME_LENGTH)
+    print_rows([names, *list_kernel_columns(kernels, range(len(kernels.runs)))], rows)
     if sentence := explain_unlisted_kernels(kernels):
         click.echo(f"  {sentence}")
 

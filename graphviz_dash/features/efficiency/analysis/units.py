@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import lru_cache
+from itertools import combinations
 from typing import Final
 
 from msgspec import Struct
@@ -28,7 +29,11 @@ from graphviz_dash.features.efficiency.analysis.formulas.pointwise import (
 )
 from graphviz_dash.features.efficiency.analysis.formulas.pointwise import compute_pointwise
 from graphviz_dash.features.efficiency.analysis.items import WorkItem
-from graphviz_dash.features.efficiency.analysis.operator_call import OperatorCall, parse_call
+from graphviz_dash.features.efficiency.analysis.operator_call import (
+    OperatorCall,
+    Tensor,
+    parse_call,
+)
 from graphviz_dash.features.efficiency.analysis.work import Bound, Work, WorkPart, add_work
 from graphviz_dash.model.graph import MemcpyParams, NodeKind
 
@@ -43,6 +48,8 @@ _POINTWISE_KERNEL: Final = re.compile(
     r"elementwise_kernel|distribution_elementwise|fused_dropout|tensor_kernel_scan"
 )
 _TRITON_PREFIX: Final = "triton_"
+_TEMPLATE: Final = re.compile(r"triton_tem_fused_.*mm(_|$)")
+"""Matrix products of Inductor. Their names contain the fused FX nodes."""
 _PARTIAL_READ: Final = re.compile(
     r"embedding|index|gather|scatter|slice|select|^(?!.*backward).*nll_loss_forward"
 )
@@ -194,7 +201,25 @@ def _measure_compiled(call: OperatorCall) -> Work | None:
     bound = Bound.UPPER if _PARTIAL_READ.search(call.name) else Bound.LOWER
     # The last tensor is a result.
     writes = measure_tensor(call.tensors[-1])
-    return Work(total - writes, writes, bound) if largest else None
+    if not largest:
+        return None
+    flops, dtype = _find_product(call.tensors) if _TEMPLATE.match(call.name) else (0, None)
+    return Work(total - writes, writes, bound, flops, dtype)
+
+
+def _find_product(tensors: Sequence[Tensor]) -> tuple[int, str | None]:
+    """Return operations and data type of the product whose result is the last tensor.
+
+    The operands are two of the others, in order. 0 and None if no two fit.
+    """
+    *inputs, result = tensors
+    for left, right in combinations(inputs, 2):
+        if min(len(left.shape), len(right.shape)) < 2 or left.dtype != right.dtype:
+            continue
+        inner, columns = right.shape[-2:]
+        if left.shape[-1] == inner and result.elements * inner == left.elements * columns:
+            return 2 * result.elements * inner, left.dtype
+    return 0, None
 
 
 def _measure_alone(position: int, item: WorkItem, call: OperatorCall | None = None) -> WorkUnit:

@@ -136,7 +136,10 @@ def _show_notes(report: EfficiencyReport, run: Run) -> None:
         notes.insert(0, unknown)
     shapes = describe_missing_shapes(report, run)
     if shapes is not None:
-        notes.insert(0, shapes)
+        lead, command = shapes
+        code = format_element("pre", escape_html(command)) if command else ""
+        entry = format_element("li", escape_html(lead) + code)
+        show_markup(format_element("ul", entry, "notes"))
     programmatic = describe_programmatic(report)
     if programmatic is not None:
         notes.append(programmatic)

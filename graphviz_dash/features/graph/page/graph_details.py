@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import streamlit as st
+from msgspec.structs import replace
 
 from graphviz_dash.errors import InputError
+from graphviz_dash.features.efficiency.narrative import format_term, format_work
 from graphviz_dash.features.efficiency.page.panel import show_efficiency_panel
-from graphviz_dash.features.graph.drawing.node_card import build_node_card
+from graphviz_dash.features.graph.drawing.node_card import Field, build_node_card
 from graphviz_dash.features.graph.page.concurrency import show_concurrency_panel, show_streams_panel
 from graphviz_dash.features.graph.page.graph_choice import GraphChoice
 from graphviz_dash.features.graph.page.graph_comparison import show_change_list, show_differences
@@ -40,6 +42,7 @@ from graphviz_dash.ui.page.markup import show_markup
 from graphviz_dash.ui.page.navigation import carry_parameters, show_link
 from graphviz_dash.ui.state.results import get_node_replays
 from graphviz_dash.ui.state.store import STORE
+from graphviz_dash.units import format_ns, format_percent
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -97,6 +100,21 @@ def find_in_graph(search_text: str) -> None:
     url_state.set_parameters({FIND: search_text or None})
 
 
+def _list_limit_fields(key: str, run: str, graph: str, place: int) -> tuple[Field, ...]:
+    """List the limit of a node's operator call; empty if unknown."""
+    report = get_efficiency(key, run, graph)
+    limit = None if isinstance(report, Missing) else report.places.get(place)
+    if limit is None or limit.limit_ns is None or limit.unit.work is None:
+        return ()
+    kernels = len(limit.unit.items)
+    shared = f"{kernels} kernels of one call" if kernels > 1 else ""
+    return (
+        Field("Share of limit", format_percent(limit.share), shared),
+        Field("Limit", format_ns(limit.limit_ns), format_term(limit)),
+        Field("Work", format_work(limit.unit.work)),
+    )
+
+
 def _show_node(selection: SelectedExperiment, owner: tuple[str, str, int]) -> None:
     run, graph, index = owner
     matched = get_node_replays(selection.key, run)
@@ -115,6 +133,11 @@ def _show_node(selection: SelectedExperiment, owner: tuple[str, str, int]) -> No
         get_graph_faults(selection.key, run, outer),
         row,
     )
+    limit_fields = _list_limit_fields(selection.key, run, outer, row)
+    if limit_fields:
+        # Next to the origin, whose shapes give the work.
+        sections = (*card.sections[:1], ("Hardware limit", limit_fields), *card.sections[1:])
+        card = replace(card, sections=sections)
     show_markup(format_node_panel(card, get_theme()))
     query = {"select": f"{run}/{graph}#{index}"}
     # Navigation to the timeline also shows this slice.

@@ -145,6 +145,8 @@ def predict_parallel(
     measured, gpu = concurrency.measured, run.manifest.environment.gpu
     if measured.is_stitched:
         return _make_missing("the trace stitches replays together, so node times are unknown")
+    if concurrency.loops is not None:
+        return _make_missing("the trace shows only the last iteration of its While nodes")
     if len(measured.nodes) > _MAX_NODES:
         return _make_missing(f"it has more than {_MAX_NODES:,} nodes")
     if gpu is None:

@@ -66,8 +66,8 @@ def test_compare_divides_a_compiled_run_by_cause(roots: Path) -> None:
     parts = compare_runs(load_experiment(path))["compile"].compile_parts
     assert isinstance(parts, CompileSavings)
     page = shown("compare", experiment="toy", run="compile")
-    table = next(one.value for one in page.dataframe if "Saved by" in one.value.columns)
-    assert table["Saved by"].tolist() == ["compiling (compile-default)", "graphs in addition"]
+    table = next(one.value for one in page.dataframe if "Part" in one.value.columns)
+    assert table["Part"].tolist() == ["compilation (compile-default)", "graphs"]
     for row, part in enumerate((parts.compilation, parts.graphs)):
         assert table["Difference (µs)"][row] == -part.total / 1e3
         for cause, saved in part.list_items():

@@ -259,6 +259,27 @@ def test_bounds() -> None:
     assert gathered.bound is Bound.UPPER
 
 
+def test_products_of_inductor_have_operations() -> None:
+    # A bias, two operands of 6x8 and 8x10, and the result of the fused activation.
+    shapes = [tensor(10, dtype=BF16), tensor(6, 8, dtype=BF16), tensor(8, 10, dtype=BF16)]
+    result = tensor(6, 10, dtype=BF16)
+    work = compute_call_work(
+        parse("triton_tem_fused_addmm_relu_0", *shapes, result), ("triton_tem",)
+    )
+    assert work == Work(2 * (10 + 48 + 80), 2 * 60, Bound.LOWER, 2 * 6 * 8 * 10, BF16)
+    batched = compute_call_work(
+        parse("triton_tem_fused_bmm_1", tensor(3, 6, 8), tensor(3, 8, 10), tensor(3, 6, 10)),
+        ("triton_tem",),
+    )
+    assert isinstance(batched, Work)
+    assert batched.flops == 2 * 3 * 6 * 8 * 10
+    other = compute_call_work(
+        parse("triton_tem_fused_bmm_2", tensor(3, 6, 8), tensor(3, 6, 10)), ("triton_tem",)
+    )
+    assert isinstance(other, Work)
+    assert (other.flops, other.dtype) == (0, None)
+
+
 def test_parts_of_backward_operators() -> None:
     parts = compute_call_work(
         call(

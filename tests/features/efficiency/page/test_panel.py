@@ -17,6 +17,7 @@ from graphviz_dash.features.efficiency.analysis.report import (
 from graphviz_dash.features.efficiency.page import panel
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.ui.state.store import STORE
+from graphviz_dash.units import format_ns, format_percent
 from tests.cli.fixtures import Invoke
 from tests.features.efficiency.steps import make_ceilings
 from tests.samples import SAMPLES
@@ -124,8 +125,29 @@ def test_a_trace_without_shapes_says_how_to_record_them(
 ) -> None:
     import_case(invoke, tmp_path / "case", lambda text: text.replace('"Input Dims"', '"Dims"'))
     page = show_imported(look_in, tmp_path, monkeypatch)
-    captions = " ".join(caption.value for caption in page.caption).replace("\\", "")
-    assert "record_shapes=True" in captions
+    # A command is not Markdown, which would turn two hyphens into a dash.
+    assert "<pre>torch.profiler.profile(record_shapes=True)</pre>" in markup(page)
+
+
+def test_a_recorded_graph_without_operators_shows_how_to_record_them(
+    look_in: LookIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_panel(monkeypatch)
+    look_in(SAMPLES)
+    page = shown("graph", experiment="recorded-decoder", run="frugal")
+    assert " --attribute -- python " in markup(page)
+
+
+@pytest.mark.usefixtures("with_limits")
+def test_a_node_shows_its_limit(look_in: LookIn) -> None:
+    text = unescape(markup(show(look_in, node="10")))
+    run = load_run(SAMPLES / "gpt-train" / "graph")
+    report = measure_run_efficiency(run)
+    assert isinstance(report, EfficiencyReport)
+    limit = report.places[10]
+    assert "Hardware limit" in text
+    assert f"{format_percent(limit.share)}" in text
+    assert format_ns(limit.limit_ns) in text
 
 
 def test_achieved_rates_need_no_limits(look_in: LookIn, monkeypatch: pytest.MonkeyPatch) -> None:

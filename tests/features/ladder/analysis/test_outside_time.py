@@ -80,7 +80,9 @@ def test_few_steps_have_no_range(tmp_path: Path) -> None:
     coverage = build(report)
     assert coverage.graph_step_ns is not None
     assert coverage.graph_step_spread is None
-    assert describe_coverage(report.families[0], coverage).endswith(", extrapolated: measure it.")
+    assert describe_coverage(report.families[0], coverage).endswith(
+        " This is extrapolated: measure it."
+    )
 
 
 @pytest.mark.parametrize(
