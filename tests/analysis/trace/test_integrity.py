@@ -621,6 +621,22 @@ def test_drifting_clocks_give_no_speedup_above_the_bound(
     assert {step.duration_ns for step in find_steps(trace)} == {900_000}
 
 
+def test_calls_of_unknown_backends_support_no_prediction(tmp_path: Path) -> None:
+    """Once 1.10x, where launching takes most of the step."""
+    events = make_events()
+    for event in events:
+        if event["name"] == "cudaLaunchKernel":
+            event |= {"cat": "privateuse1_runtime", "name": "Launch"}
+    trace = read_events(events, tmp_path / "t.json")
+    reason = "the calls of 60 of 60 kernels are not known as launches"
+    assert get_speedup(trace) == reason
+    run = read_and_compare(events, tmp_path)
+    assert run["launches"].missing == Missing(Fact.COMPLETE_TRACE, reason)
+    assert run["kernels"].value == 10
+    (row,) = summarise_rank(trace, "t", "t.json", None, None).ranks
+    assert row["launch_bound_ns"] is None
+
+
 def test_negative_ids_are_no_ids(tmp_path: Path) -> None:
     events = make_events()
     for event in events:
