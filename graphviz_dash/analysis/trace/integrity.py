@@ -429,7 +429,7 @@ def assess_integrity(
         complete_steps=tuple(
             index
             for index in with_work
-            if index not in empty | incomplete and not stray.may_belong(steps[index])
+            if index not in empty | incomplete and not stray.is_uncertain(steps[index])
         )
         if is_marked
         else (),

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 def measure_delay(steps: Sequence[Step], delays: Ints, has_launch: Flags) -> int:
     """Return the longest delay that all launches of a step have, as with shifted clocks."""
-    linked = [step.gpu_rows[has_launch[step.gpu_rows]] for step in steps]
-    return max((int(delays[rows].min()) for rows in linked if len(rows)), default=0)
+    gpu_rows = [step.gpu_rows[has_launch[step.gpu_rows]] for step in steps]
+    return max((int(delays[rows].min()) for rows in gpu_rows if len(rows)), default=0)
 
 
 class StrayKernels:
@@ -34,7 +34,7 @@ class StrayKernels:
         first, last = step.start - self._early, step.end + self._late
         return (self._begin >= first) & (self._begin < last)
 
-    def may_belong(self, step: Step) -> bool:
+    def is_uncertain(self, step: Step) -> bool:
         """Return whether ``step`` may have gained or lost such kernels.
 
         Those that seem to precede the trace are pending work of earlier steps if the step's work
