@@ -11,10 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from msgspec.structs import replace
-
 from collectors.cupti.cubin import LaunchControl, find_launch_control
-from graphviz_dash.model.graph import CapturedGraph, KernelParams
 
 _LIBRARIES: Final = ("libcupti.so.13", "libcupti.so.12", "libcupti.so")
 _RESOURCE_DOMAIN: Final = 3
@@ -78,21 +75,6 @@ def watch_modules() -> Iterator[Mapping[str, LaunchControl | None]]:
         # A forked child ends the block too, but has no CUPTI.
         if os.getpid() == process:
             library.cuptiUnsubscribe(subscriber)
-
-
-def add_launch_control(
-    graph: CapturedGraph, controls: Mapping[str, LaunchControl | None]
-) -> CapturedGraph:
-    """Add to each kernel whether it waits and triggers. Unknown for code that was not read."""
-    nodes = []
-    for node in graph.nodes:
-        params = node.params
-        control = controls.get(params.name) if isinstance(params, KernelParams) else None
-        if isinstance(params, KernelParams) and control is not None:
-            params = replace(params, dependency_wait=control.waits, early_trigger=control.triggers)
-            node = replace(node, params=params)  # noqa: PLW2901
-        nodes.append(node)
-    return replace(graph, nodes=tuple(nodes))
 
 
 def _load_library() -> ctypes.CDLL | None:

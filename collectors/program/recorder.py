@@ -20,7 +20,6 @@ import torch
 from msgspec.structs import replace
 
 from collectors.compiled.account import CompileRecorder
-from collectors.cupti.modules import add_launch_control
 from collectors.driver.topology import DriverError
 from collectors.guard import Guard
 from collectors.passes.annotate import find_caller_lines
@@ -130,7 +129,7 @@ class ProgramRecorder:
         self._guard = guard
         self._clock = StepClock(self._handle_step_end, self._handle_step_start)
         self._ledger = ledger
-        ledger.connect(folder, self._count_replays, self._handle_initialization)
+        ledger.connect(folder, self._count_replays)
         self.loop = LoopRecorder(folder, guard, self._handle_scope_end)
         self._profilers = ProfilerWatch(self._handle_profiler_start, guard)
         thread_ends = partial(self.end_traces, end=WindowEnd.THREAD)
@@ -186,9 +185,6 @@ class ProgramRecorder:
         """Start to count steps. ``forked``: in a child of a recorded process."""
         with self._guard:
             self._ledger.start()
-        if torch.cuda.is_initialized():
-            with self._guard:
-                self._handle_initialization()
         self._identity = read_identity(os.environ, forked)
         self._folder.put(IDENTITY_FILE, self._identity)
         if self._settings.window or self._settings.attribute:
@@ -318,9 +314,7 @@ class ProgramRecorder:
             return
         begin = time.perf_counter_ns()
         try:
-            controls = self._attributing.launch_controls
-            graphs = read_open_capture(counter.id)
-            capture.graphs = tuple(add_launch_control(graph, controls) for graph in graphs)
+            capture.graphs = read_open_capture(counter.id)
         except DriverError as error:
             capture.problem = f"not read: {error}"
         else:
@@ -609,9 +603,6 @@ class ProgramRecorder:
         self._compiled_calls.stop()
         self.loop.stop_ticking()
         self._optimizers.stop()
-
-    def _handle_initialization(self) -> None:
-        self._attributing.watch_code()
 
     def _handle_profiler_start(self) -> None:
         self._profiler_seen = self._profiler_seen or self._drain_ns is None

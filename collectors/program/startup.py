@@ -31,21 +31,13 @@ class StartupLedger:
         self._guard = guard
         self._sampler = Flusher(self._tick, _INTERVAL_S)
         self._stop_watching: Callable[[], None] = lambda: None
-        self._handle_context: Callable[[], None] = lambda: None
         self._entered = False
         self._started = False
         self._written = -1
 
-    def connect(
-        self,
-        folder: ProcessFolder,
-        count_replays: Callable[[], int],
-        handle_context: Callable[[], None],
-    ) -> None:
-        """Write into ``folder`` from now on, count replays with ``count_replays``, and call
-        ``handle_context`` once CUDA is initialized."""
+    def connect(self, folder: ProcessFolder, count_replays: Callable[[], int]) -> None:
+        """Write into ``folder`` from now on, and count replays with ``count_replays``."""
         self._folder = folder
-        self._handle_context = handle_context
         self.recorder.count_replays = count_replays
 
     def start(self) -> None:
@@ -92,8 +84,6 @@ class StartupLedger:
             self.recorder.record_used_before()
 
     def _handle_initialization(self, begin: int, end: int) -> None:
-        with self._guard:
-            self._handle_context()
         with self._guard:
             if create_only_context():
                 self.recorder.sample(SampleKind.CONTEXT)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from threading import get_ident
@@ -16,8 +16,6 @@ from typing import Final
 import torch
 from torch.profiler import record_function
 
-from collectors.cupti.cubin import LaunchControl
-from collectors.cupti.modules import watch_modules
 from collectors.guard import Guard
 from collectors.passes.annotate import annotate_captures
 from collectors.program.detach import reserve_variable
@@ -308,19 +306,7 @@ class CaptureSession:
         self._quiet = 0
         self._session: Session | None = None
         self._marks = ExitStack()
-        self._code = ExitStack()
-        self.launch_controls: Mapping[str, LaunchControl | None] = {}
-        """Instructions of programmatic launch by kernel."""
         self._capturing = 0
-
-    def watch_code(self) -> None:
-        """Read the code of kernels until a profiler starts: CUPTI allows one subscriber.
-
-        Not before CUDA is initialized, because CUPTI initializes it too, and a process could not
-        use it after a fork.
-        """
-        if self._wanted and not self.used:
-            self.launch_controls = self._code.enter_context(watch_modules())
 
     def begin_capture(self, graph_id: str, compiled: bool) -> None:
         """Start the profiler at the first capture, and mark the capture in the trace.
@@ -328,7 +314,6 @@ class CaptureSession:
         ``compiled`` captures are torch.compile's, whose compiler must not see the ranges.
         """
         if self._wanted and not self.used:
-            self._code.close()
             session = start_session(Fact.CAPTURE_PASS, True, self._thread_ends, self._profilers)
             self.used = True
             self._session = None if isinstance(session, Missing) else session
@@ -354,11 +339,10 @@ class CaptureSession:
             self.close()
 
     def close(self, detach: bool = True) -> None:
-        """Stop the profiler, if it runs, and reading code.
+        """Stop the profiler, if it runs.
 
         ``detach``: False if a profiler starts next, or the program ends.
         """
-        self._code.close()
         if self._session is not None:
             session, self._session = self._session, None
             self.profiling = False

@@ -4,7 +4,7 @@ A graph keeps addresses, not tensors. At the end of the capture, every address a
 parameters is assigned to an owner: a tensor, pinned memory, another graph's pool, or a block of the
 allocator without a tensor. The death of a storage or graph requests a check before the next replay,
 so replays cost nothing while memory lives. Addresses and blocks are compared with the allocator as
-often as 0.5% of the time allows.
+often as 0.1% of the time allows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _GRADIENT_INTERVAL: Final = 17
 """Replays between two checks of gradients, after as many that are all checked. The number is odd,
 because gradients may be in the graph's memory in every other replay only."""
 
-_BUDGET: Final = 200
+_BUDGET: Final = 1000
 """Time between two comparisons with the allocator, relative to their duration."""
 
 Owner: TypeAlias = Literal["tensor", "pinned", "graph-pool", "workspace"]

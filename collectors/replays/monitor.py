@@ -155,7 +155,10 @@ class ReplayMonitor:
         return ReplayCheck(
             subject="program",
             values=(),
-            stops=(*crashes, *self._hangs.values()),
+            stops=(
+                *crashes,
+                *(hang for hang in self._hangs.values() if not _is_crash_of(hang, crashes)),
+            ),
             memory=tuple(memory),
             graphs=graphs,
             gaps=tuple(
@@ -239,6 +242,11 @@ class ReplayMonitor:
         return hangs
 
 
+def _is_crash_of(hang: ReplayStop, crashes: Sequence[ReplayStop]) -> bool:
+    """Check if a hang ended in a crash of the same replay: a slow error is no second fault."""
+    return any(_match_stops(hang, crash) for crash in crashes)
+
+
 def _match_stops(first: ReplayStop, second: ReplayStop) -> bool:
     return (first.rank, first.graph, first.replay) == (second.rank, second.graph, second.replay)
 
@@ -291,16 +299,19 @@ def find_frontier(
 
 
 def find_missing_collectives(first: GraphNote, second: GraphNote) -> tuple[int, ...]:
-    """Return the collectives, from 1, without which the nodes of ``first`` are those of ``second``.
+    """Return the collectives, from 1, without which kernels of ``first`` are those of ``second``.
 
-    Empty if the graphs differ in other nodes.
+    Empty if the graphs differ in other kernels.
     """
     numbers = {index: number for number, index in enumerate(first.list_collectives(), 1)}
-    names = [(node.kind, node.name) for node in second.nodes]
+    # A collective also adds events, which have no names.
+    names = [node.name for node in second.nodes if node.name is not None]
     missing = []
     position = 0
     for index, node in enumerate(first.nodes):
-        if position < len(names) and (node.kind, node.name) == names[position]:
+        if node.name is None:
+            continue
+        if position < len(names) and node.name == names[position]:
             position += 1
         elif index in numbers:
             missing.append(numbers[index])

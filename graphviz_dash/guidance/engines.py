@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
+
+_LAST_PIECEWISE: Final = (0, 5, 13)
+"""Last version of SGLang whose options name piecewise graphs instead of the phase."""
 
 
 class EngineOption(Struct, frozen=True):
@@ -22,6 +27,8 @@ def find_eager_option(engine: str | None) -> EngineOption | None:
     match _get_name(engine):
         case "vLLM":
             return EngineOption("enforce_eager=True", "--enforce-eager")
+        case "SGLang" if _has_options_by_phase(engine):
+            return EngineOption("disable_cuda_graph=True", "--disable-cuda-graph")
         case "SGLang":
             return EngineOption(
                 "disable_cuda_graph=True, disable_piecewise_cuda_graph=True",
@@ -50,6 +57,12 @@ def build_size_option(
             f'compilation_config={{"cudagraph_capture_sizes": [{size_list}]}}',
             f"--cudagraph-capture-sizes {' '.join(map(str, union))}",
         )
+    if name == "SGLang" and family in ("decode", "prefill") and _has_options_by_phase(engine):
+        texts = [*map(str, sorted(sizes))]
+        return EngineOption(
+            f"cuda_graph_bs_{family}=[{', '.join(texts)}], cuda_graph_max_bs_{family}={texts[-1]}",
+            f"--cuda-graph-bs-{family} {' '.join(texts)} --cuda-graph-max-bs-{family} {texts[-1]}",
+        )
     if name == "SGLang":
         prefix = {"decode": "cuda_graph", "prefill": "piecewise_cuda_graph"}.get(family)
         if prefix is None:
@@ -63,6 +76,11 @@ def build_size_option(
             f"{option}-{noun} {' '.join(texts)} {option}-max-{noun} {largest}",
         )
     return None
+
+
+def _has_options_by_phase(engine: str | None) -> bool:
+    numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", (engine or "").partition(" ")[2])
+    return numbers is not None and tuple(map(int, numbers.groups())) > _LAST_PIECEWISE
 
 
 def _get_name(engine: str | None) -> str | None:

@@ -217,7 +217,9 @@ def compute_traced_metrics(
     counted_steps = no_gpu_work or gpu_steps
     launched_steps = counted_steps
     if integrity is not None and (
-        integrity.lost_launches or any(step.launches for step in traced_steps)
+        integrity.lost_launches
+        or integrity.unknown_launches
+        or any(step.launches for step in traced_steps)
     ):
         launched_steps = select_launched_steps(traced_steps, integrity)
     steps_by_metric = {

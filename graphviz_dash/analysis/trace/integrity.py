@@ -28,12 +28,11 @@ from graphviz_dash.analysis.trace.steps import (
     compute_wait_ends,
     find_steps,
 )
+from graphviz_dash.analysis.trace.stray_kernels import StrayKernels, measure_delay
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.units import format_count, format_ns, pluralize
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.trace.lanes import Links
-    from graphviz_dash.analysis.trace.steps import Step
     from graphviz_dash.model.trace import Trace
 
 _Launch: TypeAlias = tuple[int, bytes]
@@ -158,6 +157,8 @@ class TraceIntegrity(Struct, frozen=True):
     """Steps that start before an earlier one ends."""
     instant_kernels: int
     """Number of kernels that last 0 ns."""
+    unknown_launches: int
+    """Kernels whose call is not known as a launch, as of out-of-tree backends."""
     is_cut: bool
     """True if the file ends early or is damaged."""
     processes: int
@@ -249,18 +250,19 @@ class TraceIntegrity(Struct, frozen=True):
             case Claim.STEPS:
                 reason = None if self.steps else "the trace marks no steps"
             case Claim.LAUNCHES:
-                reason = self._find_lost_launches() or self._find_stray_kernels()
+                reason = self._find_unknown_launches() or self._find_lost_launches()
+                reason = reason or self._find_stray_kernels()
             case Claim.COUNTS | Claim.BUSY:
                 reason = self._find_lost_steps() or self._find_stray_kernels()
                 if claim is Claim.BUSY:
                     reason = reason or self.explain_clock_error() or self._find_untimed()
             case Claim.WORK:
+                reason = self._find_unknown_launches() or self._find_lost_work()
                 # With a larger error, even the step in which work ran is unknown.
-                reason = (
-                    self._find_lost_work() or self._find_clock_error(1.0) or self._find_untimed()
-                )
+                reason = reason or self._find_clock_error(1.0) or self._find_untimed()
             case Claim.LAUNCH_BOUND:
-                reason = self._find_lost_work() or self._find_lost_time()
+                reason = self._find_unknown_launches() or self._find_lost_work()
+                reason = reason or self._find_lost_time()
             case Claim.DATA_DEPENDENCE:
                 any_step = "the file is cut, so parts of any step may be missing"
                 reason = any_step if self.is_cut else None
@@ -280,6 +282,12 @@ class TraceIntegrity(Struct, frozen=True):
             return None
         kernels = pluralize(self.kernels, "kernel")
         return f"{format_count(self.instant_kernels)} of {kernels} last 0 ns in the trace"
+
+    def _find_unknown_launches(self) -> str | None:
+        if self.unknown_launches <= _MAX_LOST_SHARE * self.kernels:
+            return None
+        kernels = pluralize(self.kernels, "kernel")
+        return f"the calls of {self.unknown_launches:,} of {kernels} are not known as launches"
 
     def _find_lost_steps(self) -> str | None:
         if not self.steps or self.complete_steps:
@@ -402,7 +410,9 @@ def assess_integrity(
     idless_kernels = int(np.count_nonzero(kernel & ~has_launch & (correlation <= 0)))
     lost_work = max(int(np.count_nonzero(calls.is_lost)) - idless_kernels, 0)
     is_stray = kernel & ~has_launch & (correlation > 0)
-    stray = _StrayKernels(get_column(trace.gpu, "ts"), launch_ns, is_stray, clock_error_ns)
+    begin = get_column(trace.gpu, "ts")
+    delay_ns = max(clock_error_ns, measure_delay(steps, begin - launch_ns, has_launch))
+    stray = StrayKernels(begin, launch_ns, is_stray, (clock_error_ns, delay_ns))
     is_marked = bool(steps) and steps[0].method is not StepMethod.WHOLE
     # Without any pair of launch and kernel, the error of the clocks is unknown.
     has_launches = bool(has_launch[kernel].any()) or not is_stray.any()
@@ -419,7 +429,7 @@ def assess_integrity(
         complete_steps=tuple(
             index
             for index in with_work
-            if index not in empty | incomplete and not stray.may_belong(steps[index])
+            if index not in empty | incomplete and not stray.is_uncertain(steps[index])
         )
         if is_marked
         else (),
@@ -433,6 +443,7 @@ def assess_integrity(
         incomplete_launches=len(incomplete),
         overlapping_steps=_count_overlapping_steps(steps) if is_marked else 0,
         instant_kernels=int(np.count_nonzero(kernel & (get_column(trace.gpu, "dur") == 0))),
+        unknown_launches=_count_unknown_launches(trace, links.launch[kernel]),
         is_cut=trace.info.is_cut,
         processes=len(np.unique(get_column(trace.runtime, "pid")[calls.rows])),
         devices=len(np.unique(get_column(trace.gpu, "device")[kernel])),
@@ -471,6 +482,13 @@ def select_launched_steps(
     complete = set(integrity.launched_steps).intersection(integrity.complete_steps)
     indices = sorted(complete) or integrity.launched_steps
     return tuple(steps[index] for index in indices) or steps
+
+
+def _count_unknown_launches(trace: Trace, launch: Ints) -> int:
+    codes, names = encode(trace.runtime["name"])
+    is_other = np.array([get_call_class(n) is CallClass.OTHER for n in names], dtype=np.bool_)
+    calls = launch[launch >= 0]
+    return int(np.count_nonzero(is_other[codes[calls]])) if len(calls) else 0
 
 
 def _find_empty_steps(trace: Trace, steps: Sequence[Step]) -> frozenset[int]:
@@ -553,36 +571,6 @@ def _find_complete_steps(
         ):
             complete.append(index)
     return tuple(complete)
-
-
-class _StrayKernels:
-    """Kernels without a launch, which may belong to another step than their times suggest."""
-
-    def __init__(self, begin: Ints, launch_ns: Ints, stray: Flags, clock_error_ns: int) -> None:
-        self._all_begin = begin
-        self._error = clock_error_ns
-        self._begin: Ints = begin[stray]
-        self._is_pending: Flags = launch_ns[stray] < 0
-
-    def find_near(self, step: Step) -> Flags:
-        """Find those that run in ``step``, or may with the error of the clocks."""
-        first, last = step.start - self._error, step.end + self._error
-        return (self._begin >= first) & (self._begin < last)
-
-    def may_belong(self, step: Step) -> bool:
-        """Return whether ``step`` may have gained or lost such kernels.
-
-        Those that seem to precede the trace are pending work of earlier steps if the step's work
-        starts after the CPU has left it.
-        """
-        in_reach = self.find_near(step)
-        inner = (self._begin >= step.start + self._error) & (self._begin < step.end - self._error)
-        rows = step.gpu_rows
-        if not len(rows):
-            return bool(len(self._begin))  # the work may be that of this step
-        if self._all_begin[rows].min() >= step.end:
-            in_reach = in_reach & ~self._is_pending
-        return bool((in_reach & (self._is_pending | ~inner)).any())
 
 
 def _count_between(instants: Ints, step: Step) -> int:

@@ -242,8 +242,8 @@ def describe_device_half(audit: ProgrammaticEdges) -> str:
     """Describe which kernels wait and trigger, by their code."""
     if audit.unread == audit.edges:
         return (
-            "Whether their kernels wait and trigger is unknown: their code was not read. Collect a "
-            "workload, or record the program with --attribute."
+            "Whether their kernels wait and trigger is unknown: the capture pass reads the code of "
+            "kernels that a warmup loads."
         )
     texts = []
     if audit.without_trigger:

@@ -621,6 +621,22 @@ def test_drifting_clocks_give_no_speedup_above_the_bound(
     assert {step.duration_ns for step in find_steps(trace)} == {900_000}
 
 
+def test_calls_of_unknown_backends_support_no_prediction(tmp_path: Path) -> None:
+    """Once 1.10x, where launching takes most of the step."""
+    events = make_events()
+    for event in events:
+        if event["name"] == "cudaLaunchKernel":
+            event |= {"cat": "privateuse1_runtime", "name": "Launch"}
+    trace = read_events(events, tmp_path / "t.json")
+    reason = "the calls of 60 of 60 kernels are not known as launches"
+    assert get_speedup(trace) == reason
+    run = read_and_compare(events, tmp_path)
+    assert run["launches"].missing == Missing(Fact.COMPLETE_TRACE, reason)
+    assert run["kernels"].value == 10
+    (row,) = summarise_rank(trace, "t", "t.json", None, None).ranks
+    assert row["launch_bound_ns"] is None
+
+
 def test_negative_ids_are_no_ids(tmp_path: Path) -> None:
     events = make_events()
     for event in events:
@@ -639,6 +655,21 @@ def test_a_step_that_never_ends_gives_no_step_time_of_a_rank(tmp_path: Path) -> 
     trace = read_events(events, tmp_path / "t.json")
     (row,) = summarise_rank(trace, "t", "t.json", None, None).ranks
     assert row["step_ns"] is None
+
+
+@pytest.mark.parametrize(("shift", "kernels"), [(0, 10), (90, None)])
+def test_kernels_without_a_launch_may_be_as_late_as_the_others(
+    tmp_path: Path, shift: int, kernels: int | None
+) -> None:
+    """The last kernel of each step then starts in the next one."""
+    lost = range(1009, 1060, 10)
+    events = remove(
+        make_events(),
+        lambda e: e["cat"] == "cuda_runtime" and e["args"].get("correlation") in lost,
+    )
+    for event in events:
+        event["ts"] += shift if event["cat"] == "kernel" else 0
+    assert read_and_compare(events, tmp_path)["kernels"].value == kernels
 
 
 @pytest.mark.parametrize("shift", [-2_000, 5_000])
@@ -794,7 +825,7 @@ def compute_bound(how: dict[str, object]) -> float:
             offset = (event["ts"] - begin) % length
             indices = seen.setdefault(event["pid"], set())
             indices.update({int(offset) // (GAP_NS // 1000)} if event["ts"] >= begin else ())
-    fewest = max(min(map(len, seen.values()), default=kernels), 1)
+    fewest = max(min(map(len, seen.values()), default=1), 1)
     return BOUND * kernels / fewest / min(float(str(how["rate"])), 1.0)
 
 

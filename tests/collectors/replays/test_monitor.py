@@ -248,7 +248,11 @@ def test_errors_of_the_check_are_reported(tmp_path: Path) -> None:
 
 
 def make_note(*names: str) -> GraphNote:
-    nodes = tuple(NodeNote("kernel", name, None, None, None) for name in names)
+    """A graph in which each collective has an event behind it."""
+    event = NodeNote("EventRecord", None, None, None, None)
+    nodes: tuple[NodeNote, ...] = ()
+    for name in names:
+        nodes += (NodeNote("Kernel", name, None, None, None), *([event] if name == "nccl" else []))
     return GraphNote("graph-0", 0, None, nodes, (), ())
 
 
@@ -281,3 +285,14 @@ def test_a_label_names_the_graph_of_a_hang(tmp_path: Path) -> None:
     assert "rank 1, graph-0 (decode batch=16), replay 1" in format_hang(hang)
     sentence = format_replay_verdict(diagnose_replays(monitor.collect(0)))
     assert sentence.startswith("Replay 1 of graph-0 (decode batch=16) of rank 1 hangs")
+
+
+def test_a_crash_that_looked_like_a_hang_is_one_fault(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    program.replay(program.capture(), 1, nodes=2)
+    monitor, hangs, clock = watch(tmp_path)
+    for clock.now in (0.0, 6.0):
+        monitor.poll()
+    assert len(hangs) == 1
+    program.end("CUDA_ERROR_ILLEGAL_ADDRESS")
+    assert [stop.kind for stop in monitor.collect(1).stops] == ["crash"]

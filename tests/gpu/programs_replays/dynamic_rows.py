@@ -1,4 +1,4 @@
-"""R1: a graph per size although sizes that change are to be skipped; prints the recordings."""
+"""R1: rows of any number, with the flag that skips changing sizes; prints the recordings."""
 
 import torch
 from torch._inductor import config
@@ -11,7 +11,7 @@ weight = torch.randn(256, 256, device="cuda")
 @torch.compile(mode="reduce-overhead")
 def reduce_rows(x: torch.Tensor) -> torch.Tensor:
     """Return a product of a fixed size from rows of any number."""
-    return torch.relu(x.t() @ x) @ weight @ weight  # CAUSE
+    return torch.relu(x.t() @ x) @ weight @ weight
 
 
 for _ in range(3):

@@ -24,7 +24,7 @@ if __name__ == "__main__":
             continue
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            y = x * 2
+            y = x * 2  # FAILS
             time.sleep(0.05)
             y += 1
     print("captured")

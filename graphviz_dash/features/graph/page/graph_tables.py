@@ -66,13 +66,16 @@ def _move_to_front(rows: list[Any], is_first: list[bool]) -> list[Any]:
 def _show_table(
     full_graph: ExpandedGraph, rows: Sequence[NodeRow], key: str, first: int | None, slot: str
 ) -> None:
-    def name(row: NodeRow) -> int | str:
-        index = row.node.index
-        return _format_node_name(full_graph, index) if full_graph.bodies else index
-
     show_rows(
         [
-            Column("Node", name),
+            Column(
+                "Node",
+                lambda row: (
+                    _format_node_name(full_graph, row.node.index)
+                    if full_graph.bodies
+                    else row.node.index
+                ),
+            ),
             Column("Operator", lambda row: row.origin.op or ""),
             Column("Module", lambda row: row.origin.module or ""),
             Column("Kernel", lambda row: format_work_name(row.node), width="medium"),
