@@ -331,7 +331,7 @@ def test_the_experiment_is_readable_on_a_phone(tab_of_dashboard: Page) -> None:
         page.set_viewport_size({"width": 360, "height": 860})
         follow(page, "doctor?experiment=mlp-train")
         picker = page.locator('.st-key-top-bar [data-testid="stSelectbox"]')
-        picker.wait_for()
+        expect(picker).to_have_count(1)
         box = picker.bounding_box()
         assert box is not None
         assert box["width"] >= 120

@@ -38,7 +38,7 @@ def format_title(catalogue: Catalogue) -> str:
         f", {upload_count} uploaded by you" if upload_count else ""
     )
     return format_page_heading("overview", "Experiments") + format_element(
-        "p", escape_html(counts), "muted places"
+        "p", escape_html(counts), "muted places", title=counts
     )
 
 

@@ -115,6 +115,8 @@ def test_the_page_draws_its_rows_where_the_early_ones_are(
         page.goto(f"{dashboard}/?view=Table")
         idle(page)
         expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
+        # Folders with longer names than the window has place for.
+        page.eval_on_selector(".places", "one => { one.textContent = one.textContent.repeat(4) }")
         drawn = page.evaluate(GET_PLACES, '[data-testid="stApp"]')
         colours = page.evaluate(GET_COLOURS, '[data-testid="stApp"]')
         show_early_rows(page, dashboard, monkeypatch)

@@ -148,8 +148,9 @@ def test_a_card_is_one_element_of_the_page(roots: Path) -> None:
     page = shown("overview")
     pieces = [str(piece.value) for piece in page.get("html")]
     assert sum('class="card"' in piece for piece in pieces) == 3
-    # Colors, brand, bar, its buttons, title, choice of a pair, place of fields, own workload.
-    assert len(pieces) == 3 + 8
+    # Colors, brand, bar, its buttons, title, choice of a pair, places of buttons and of fields,
+    # own workload.
+    assert len(pieces) == 3 + 9
     assert not page.get("page_link")
 
 

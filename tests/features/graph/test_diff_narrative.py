@@ -35,4 +35,4 @@ def test_addresses_are_not_said_to_be_in_no_bundle_where_some_are() -> None:
     )
     sentence = describe_uncompared_properties(diff_graphs((with_operands,), (with_operands,)))
     assert "and addresses, which" not in sentence
-    assert "only the allocations" in sentence
+    assert "addresses within allocations" in sentence
