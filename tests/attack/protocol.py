@@ -185,7 +185,7 @@ for _ in range(30):
 def attempt(act):
     try:
         return repr(act())
-    except Exception as error:
+    except (AttributeError, OSError, ValueError) as error:
         return f"{type(error).__name__}: {error}"
 print(
     attempt(lambda: open("file", "w").write("a" * 100)),
