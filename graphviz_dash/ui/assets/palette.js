@@ -155,15 +155,20 @@
     document.execCommand("copy")
     area.remove()
   }
-  const share = async (button) => {
+  const share = async () => {
     await copy(location.href)
-    const label = button.querySelector("span")
-    button.classList.add("done")
-    label.textContent = "Link copied"
-    setTimeout(() => {
-      button.classList.remove("done")
-      label.textContent = "Share"
-    }, 2000)
+    const end = performance.now() + 2000
+    // A page that is drawn meanwhile replaces the button.
+    const show = () => {
+      const copied = performance.now() < end
+      const button = document.querySelector(".share-link")
+      if (button && button.classList.contains("done") !== copied) {
+        button.classList.toggle("done", copied)
+        button.querySelector("span").textContent = copied ? "Link copied" : "Share"
+      }
+      if (copied) requestAnimationFrame(show)
+    }
+    show()
   }
 
   addEventListener("keydown", (event) => {
@@ -175,7 +180,6 @@
   }, true)
   document.addEventListener("click", (event) => {
     if (event.target.closest?.(".open-palette")) open()
-    const button = event.target.closest?.(".share-link")
-    if (button) share(button)
+    if (event.target.closest?.(".share-link")) share()
   })
 }

@@ -36,6 +36,27 @@ def test_ctrl_k_jumps_and_share_copies(visitor: BrowserContext, dashboard: str) 
         page.wait_for_function("window.copied === location.href")
 
 
+def test_a_page_drawn_after_sharing_keeps_the_confirmation(
+    visitor: BrowserContext, dashboard: str
+) -> None:
+    with tab(visitor) as page:
+        page.goto(f"{dashboard}/compare?experiment=fork-join")
+        button = page.locator(".share-link")
+        expect(button).to_be_attached()
+        page.evaluate(
+            """async () => {
+              navigator.clipboard.writeText = async () => {}
+              const button = document.querySelector(".share-link")
+              const fresh = button.cloneNode(true)
+              button.click()
+              await new Promise(requestAnimationFrame)
+              button.replaceWith(fresh)
+            }"""
+        )
+        expect(button).to_have_text("Link copied")
+        expect(button).to_have_text("Share")
+
+
 def test_ctrl_k_between_two_pages_opens_with_the_next(
     visitor: BrowserContext, dashboard: str
 ) -> None:
