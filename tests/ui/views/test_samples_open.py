@@ -14,7 +14,7 @@ OF_A_RUN = ("graph", "memory", "timeline")
 
 UNEXPLAINED = re.compile(r">\s*(None|nan|NaN|NaT|null|inf|-inf)\s*<")
 DELETED = re.compile(
-    r"Medians|integer nanoseconds|Made with Streamlit|Lower bound for any number of streams"
+    r"integer nanoseconds|Made with Streamlit|Lower bound for any number of streams"
     r"|longest chain of possible dependencies"
 )
 """Text that no page repeats from a table or a document."""

@@ -109,8 +109,8 @@ def has_compile_report(run: Run) -> bool:
 
 def _count_program_graphs(run: Run, compilation: Compilation) -> int:
     """Count the top-level graphs that are not those of the cudagraph trees."""
-    captured = sum(graph.parent is None for graph in run.graphs)
-    return max(0, captured - len(compilation.nodes))
+    graph_count = sum(graph.parent is None for graph in run.graphs)
+    return max(0, graph_count - len(compilation.nodes))
 
 
 def _infer_compilation(run: Run) -> Compilation | None:
