@@ -23,9 +23,9 @@ class Result(Struct):
     """Counts of the traces that were tried."""
 
     traces: int = 0
-    predicted: int = 0
-    """Traces with a speedup, of a rank if merged."""
-    failed: int = 0
+    speedups_count: int = 0
+    """Traces with a speedup, of one rank if merged."""
+    failures: int = 0
     highest: float = 0.0
     """Highest speedup, relative to its bound."""
 
@@ -41,10 +41,10 @@ def try_traces(count: int, seed: int) -> Result:
             try:
                 speedups = check_damage(damage, Path(folder))
             except AssertionError as error:
-                result.failed += 1
+                result.failures += 1
                 print(f"{damage}: {error}", flush=True)
                 continue
-            result.predicted += bool(speedups)
+            result.speedups_count += bool(speedups)
             result.highest = max([result.highest, *speedups])
             if result.traces % _PROGRESS == 0:
                 print(_format(result), file=sys.stderr, flush=True)
@@ -53,7 +53,7 @@ def try_traces(count: int, seed: int) -> Result:
 
 def _format(result: Result) -> str:
     return (
-        f"{result.traces:,} traces, {result.predicted:,} with a speedup, {result.failed:,} failed; "
+        f"{result.traces:,} traces, {result.speedups_count:,} with a speedup, {result.failures:,} failed; "
         f"the highest speedup is {result.highest:.3f} of its bound"
     )
 
@@ -65,7 +65,7 @@ def main() -> int:
     arguments = parser.parse_args()
     result = try_traces(arguments.count, arguments.seed)
     print(_format(result))
-    return int(result.failed > 0)
+    return int(result.failures > 0)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ class _StepLaunches(Struct, frozen=True):
     callless_rows: int
     """Rows of work without a call, whose operator is unknown."""
     lost_calls: int
-    """Rows of these whose call was lost."""
+    """Rows that have the id of a call that was lost."""
 
 
 def find_incomplete_launches(trace: Trace, links: Links, steps: Sequence[Step]) -> frozenset[int]:
@@ -219,8 +219,8 @@ def _find_smaller_steps(group: dict[int, _StepLaunches]) -> Iterator[int]:
 
 def _is_smaller(step: _StepLaunches, witnesses: Sequence[_StepLaunches]) -> bool:
     """Return whether ``step`` lacks calls or work of witnesses that differ in no other way."""
-    comparable = [witness for witness in witnesses if not _differs(step, witness)]
-    if any(_lacks_work(step, witness) for witness in comparable):
+    comparable = [witness for witness in witnesses if not _is_other_work(step, witness)]
+    if any(_is_lacking_work(step, witness) for witness in comparable):
         return True
     missing_calls = {
         call
@@ -230,13 +230,13 @@ def _is_smaller(step: _StepLaunches, witnesses: Sequence[_StepLaunches]) -> bool
     return len(missing_calls) > step.callless_rows
 
 
-def _lacks_work(step: _StepLaunches, witness: _StepLaunches) -> bool:
+def _is_lacking_work(step: _StepLaunches, witness: _StepLaunches) -> bool:
     """Return whether ``step`` lacks work of ``witness``, if the operator of some is unknown."""
     has_lost_calls = bool(step.lost_calls or witness.lost_calls)
     return has_lost_calls and len(witness.possible_work.subtract(step.possible_work)) > 0
 
 
-def _differs(step: _StepLaunches, witness: _StepLaunches) -> bool:
+def _is_other_work(step: _StepLaunches, witness: _StepLaunches) -> bool:
     """Return whether operators of ``step`` run other calls or work, such as that of another size.
 
     Calls that were lost may be those that seem to differ.
@@ -245,9 +245,9 @@ def _differs(step: _StepLaunches, witness: _StepLaunches) -> bool:
     if not (step.lost_calls or witness.lost_calls):
         calls = witness.calls.subtract(step.calls), step.calls.subtract(witness.calls)
         return _share_operators(missing, additional) or _share_operators(*calls)
-    lost = witness.possible_work.subtract(step.possible_work)
-    extra = step.possible_work.subtract(witness.possible_work)
-    return _share_operators(missing.select(lost.codes), additional.select(extra.codes))
+    lost_work = witness.possible_work.subtract(step.possible_work)
+    extra_work = step.possible_work.subtract(witness.possible_work)
+    return _share_operators(missing.select(lost_work.codes), additional.select(extra_work.codes))
 
 
 def _share_operators(missing: _Pieces, additional: _Pieces) -> bool:
