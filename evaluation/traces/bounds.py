@@ -53,7 +53,8 @@ def try_traces(count: int, seed: int) -> Result:
 
 def _format(result: Result) -> str:
     return (
-        f"{result.traces:,} traces, {result.speedups_count:,} with a speedup, {result.failures:,} failed; "
+        f"{result.traces:,} traces, {result.speedups_count:,} with a speedup, "
+        f"{result.failures:,} failed; "
         f"the highest speedup is {result.highest:.3f} of its bound"
     )
 
