@@ -121,7 +121,7 @@ def _group_by_operators(
         stray = step.gpu_rows[is_stray[step.gpu_rows]]
         possible = np.concatenate((rows[of_rows >= 0], stray))
         groups[sequence][index] = _StepLaunches(
-            _number_pieces(positions, calls, codes),
+            _number_pieces(positions, calls, codes.astype(np.int64)),
             _number_pieces(of_rows, rows, looks),
             _number_pieces(np.zeros(len(possible), dtype=np.int64), possible, looks),
             step.unlinked,
@@ -202,10 +202,10 @@ class _Operators:
 
 
 def _find_smaller_steps(group: dict[int, _StepLaunches]) -> Iterator[int]:
-    by_work: defaultdict[tuple[bytes | int, ...], list[int]] = defaultdict(list)
+    by_work: defaultdict[tuple[bytes, int, int], list[int]] = defaultdict(list)
     for index, step in group.items():
-        pieces = (step.calls, step.work, step.possible_work)
-        key = (*(part.numbers.tobytes() for part in pieces), step.callless_rows, step.lost_calls)
+        numbers = [part.numbers for part in (step.calls, step.work, step.possible_work)]
+        key = (b"|".join(part.tobytes() for part in numbers), step.callless_rows, step.lost_calls)
         by_work[key].append(index)
     distinct = sorted(
         by_work.values(), key=lambda steps: -len(group[steps[0]].calls) - group[steps[0]].lost_calls
