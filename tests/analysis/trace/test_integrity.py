@@ -523,6 +523,15 @@ def test_steps_that_lost_calls_must_have_all_work_of_the_others(
         )
 
 
+def test_a_launch_without_work_shows_a_lost_call_of_another_step(tmp_path: Path) -> None:
+    """Both steps run the same work: once 6.57x, where 5.4x was the limit."""
+    lost = {"kernel": (1000, 1010), "cuda_runtime": (1010,)}
+    events = remove(
+        make_events(steps=2), lambda e: e["args"].get("correlation") in lost.get(e["cat"], ())
+    )
+    assert assess_integrity(read_events(events, tmp_path / "t.json")).incomplete_launches == 1
+
+
 def test_a_warm_up_with_more_work_shows_no_loss(tmp_path: Path) -> None:
     lost = range(1015, 1060, 10)
     events = remove(make_events(), lambda e: e["args"].get("correlation") in lost)
