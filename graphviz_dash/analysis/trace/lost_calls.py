@@ -79,7 +79,7 @@ class _StepLaunches(Struct, frozen=True):
 
 
 def find_incomplete_launches(trace: Trace, links: Links, steps: Sequence[Step]) -> frozenset[int]:
-    """Find the steps that launched less than others that ran the same operators.
+    """Find the steps that lack launches of others that ran the same operators.
 
     Steps whose operators launched other work, such as that of another size, are not compared. The
     first step, which may be a warm-up, only shows losses of the second if no other is comparable.
