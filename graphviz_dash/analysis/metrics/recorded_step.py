@@ -51,8 +51,8 @@ def compute_recorded_step(recording: Recording) -> RecordedStep | Missing:
     if recording.boundary_kind is None:
         return make_untimed("nothing in the program looked like a step")
     if not recording.step_ns:
-        steps = pluralize(recording.steps, "step")
-        return make_untimed(f"no step was timed after the last capture ({steps} in all)")
+        total = pluralize(recording.steps, "step")
+        return make_untimed(f"no step was timed after the last capture ({total} in all)")
     if recording.profiler_active:
         return make_untimed(
             "a profiler had run in the process, which slows every launch from then on"
