@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from urllib.parse import urlencode
 
 import pytest
@@ -69,12 +68,8 @@ TASKS = {
 
 
 @pytest.fixture
-def page(dashboard_tab: Page) -> Iterator[Page]:
-    size = dashboard_tab.viewport_size
-    yield dashboard_tab
-    if size is not None:
-        dashboard_tab.set_viewport_size(size)
-    dashboard_tab.emulate_media(color_scheme="no-preference")
+def page(dashboard_tab: Page) -> Page:
+    return dashboard_tab
 
 
 @pytest.mark.parametrize("task", TASKS)
