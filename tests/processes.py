@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +32,18 @@ def bind(command: Sequence[str | Path]) -> list[str]:
     On Linux; elsewhere the command itself.
     """
     return [sys.executable, "-I", "-S", "-c", _BIND, str(os.getpid()), *map(str, command)]
+
+
+def find_free_port() -> int:
+    """Return a free port for a server that starts later.
+
+    It is below those that systems give to other sockets meanwhile.
+    """
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def restore_signals() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.processes import bind, stop
+from tests.processes import bind, find_free_port, stop
 
 ROOT: Final = Path(__file__).parents[1]
 START_SECONDS: Final = 180
@@ -39,9 +38,7 @@ def served(
     Raises:
         AssertionError: it did not answer within START_SECONDS, or ended before.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = find_free_port()
     command = [sys.executable, "-m", "streamlit", "run", str(app)]
     command += [f"--server.port={port}", "--server.address=127.0.0.1", "--server.headless=true"]
     command += ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]

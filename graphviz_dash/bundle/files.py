@@ -36,6 +36,14 @@ def check_utf8(path: Path) -> None:
         raise InputError(path, NOT_UTF8, "a name in UTF-8", "Rename it.")
 
 
+def build_folder_error(path: Path, requirement: str) -> InputError:
+    """Return the error for a ``path`` that is not a folder."""
+    if not path.exists():
+        return InputError(path, "no such folder", requirement)
+    advice = "Import a profiler's file with: graphviz-dash import FILE -o FOLDER."
+    return InputError(path, "a file", requirement, advice)
+
+
 def can_follow(maker: int, owner: int, account: int) -> bool:
     """Return True if ``account`` may follow a link of ``maker`` to a file of ``owner`` (user
     ids)."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from graphviz_dash.bundle.files import check_utf8
+from graphviz_dash.bundle.files import build_folder_error, check_utf8
 from graphviz_dash.bundle.graph_checks import check_graphs
 from graphviz_dash.bundle.parts import (
     JSON_PARTS,
@@ -90,7 +90,7 @@ def read_manifest(path: Path) -> Manifest:
     file = path / MANIFEST_FILE
     with _convert_os_errors(path):
         if not path.is_dir():
-            raise InputError(path, "no such folder", "the folder of a run bundle")
+            raise build_folder_error(path, "the folder of a run bundle")
         if file.is_symlink():
             raise InputError(file, *_LINK_ERROR)
         if not file.is_file():

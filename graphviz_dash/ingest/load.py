@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from graphviz_dash.bundle.files import (
     NOT_UTF8,
+    build_folder_error,
     check_utf8,
     is_foreign_link,
     is_utf8,
@@ -382,8 +383,7 @@ def _resolve_folder(path: Path) -> Path:
         folder = path.resolve()
         check_utf8(folder)
         if not folder.is_dir():
-            description = "a file" if folder.exists() else "no such folder"
-            raise InputError(path, description, "the folder of an experiment")
+            raise build_folder_error(path, "the folder of an experiment")
         os.scandir(folder).close()
     except PermissionError as error:
         raise InputError(path, "permission denied", "a readable folder") from error

@@ -70,8 +70,8 @@ def test_fifty_thousand_items_take_no_time() -> None:
     rng = np.random.default_rng(0)
     first = rng.integers(0, 3, 50_000)
     second = np.delete(first, rng.choice(50_000, 30, replace=False))
-    begun = time.perf_counter()
+    begun = time.process_time()
     found = align(first, second)
-    assert time.perf_counter() - begun < 1
+    assert time.process_time() - begun < 1
     assert found is not None
     assert found.pair_count == len(second)

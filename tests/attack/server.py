@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from typing import Final
 import psutil
 
 from tests.attack.visitor import request
-from tests.processes import bind, restore_signals, stop
+from tests.processes import bind, find_free_port, restore_signals, stop
 
 ROOT: Final = Path(__file__).parents[2]
 _START_S: Final = 120.0
@@ -74,9 +73,7 @@ def dashboard(
         for path, text in (planted or {}).items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, encoding="utf-8")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
+        port = find_free_port()
         restore_signals()
         # As the installed command, which does not look into the working folder either.
         serve = [sys.executable, "-P", "-m", "graphviz_dash.app.cli.main", "serve"]

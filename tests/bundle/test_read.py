@@ -26,7 +26,9 @@ class TestFolder:
 
     def test_a_file(self, tmp_path: Path) -> None:
         (tmp_path / "trace.json").write_text("{}")
-        assert refusal(tmp_path / "trace.json").found == "no such folder"
+        error = refusal(tmp_path / "trace.json")
+        assert error.found == "a file"
+        assert "graphviz-dash import FILE -o FOLDER" in error.advice
 
     def test_an_empty_folder(self, tmp_path: Path) -> None:
         assert not is_bundle(tmp_path)

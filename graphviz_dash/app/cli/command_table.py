@@ -33,9 +33,7 @@ COMMANDS_BY_TASK: Final[dict[str, tuple[ListedCommand, ...]]] = {
         ListedCommand("bench", None, "Time launch costs, or record workloads for predict."),
     ),
     "Look": (
-        _list_command(
-            "demo", "app.cli.demo:demo", "Serve the dashboard on the samples that come along."
-        ),
+        _list_command("demo", "app.cli.demo:demo", "Serve the dashboard on the included samples."),
         _list_command(
             "serve", "app.cli.serve:serve", "Serve the dashboard on folders of experiments."
         ),
@@ -65,7 +63,7 @@ COMMANDS_BY_TASK: Final[dict[str, tuple[ListedCommand, ...]]] = {
         _list_command(
             "compile",
             "features.torch_compile.command:compile_command",
-            "Explain what torch.compile made of a run.",
+            "Explain graph breaks and graphs of torch.compile.",
         ),
         _list_command(
             "diff",
@@ -93,7 +91,7 @@ COMMANDS_BY_TASK: Final[dict[str, tuple[ListedCommand, ...]]] = {
         _list_command(
             "fleet",
             "features.ranks.fleet_command:fleet_command",
-            "Ask the traces of many ranks which are slow.",
+            "Find the slow ranks in the traces of a job.",
         ),
     ),
     "Share and check": (
@@ -116,7 +114,7 @@ COMMANDS_BY_TASK: Final[dict[str, tuple[ListedCommand, ...]]] = {
         _list_command(
             "cache",
             "app.cli.cache:cache_command",
-            "Show or clear the traces that are kept to open fast.",
+            "Show or clear the cache of parsed traces.",
         ),
         _list_command(
             "completion", "app.cli.completion:completion", "Print the completion script of a shell."

@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 import click
 from msgspec import Struct
 
-from graphviz_dash.bundle.files import check_utf8
+from graphviz_dash.bundle.files import build_folder_error, check_utf8
 from graphviz_dash.bundle.staging import remove_abandoned_folders
 from graphviz_dash.errors import InputError, MissingRequirementError
 from graphviz_dash.server_settings import SCRATCH_NAME, STARTED_IN_VARIABLE, ServerSettings
@@ -142,8 +142,7 @@ def serve(paths: tuple[Path, ...], serving: ServeOptions) -> None:
     folders = paths or (Path(),)
     for folder in folders:
         if not folder.is_dir():
-            actual = "a file" if folder.exists() else "no such folder"
-            raise InputError(folder, actual, "a folder with experiments")
+            raise build_folder_error(folder, "a folder with experiments")
         check_utf8(folder.resolve())
     serve_folders(folders, serving)
 

@@ -27,7 +27,7 @@ from graphviz_dash.features.ladder.analysis.ladder_inputs import build_ladder_da
 from graphviz_dash.features.ladder.analysis.ladder_problem import Budget
 from graphviz_dash.features.ladder.document import build_ladder_document
 from graphviz_dash.features.ladder.text import print_ladder
-from graphviz_dash.ingest.load import add_replay_trace, load_run
+from graphviz_dash.ingest.load import add_replay_trace, load_experiment, load_run
 from graphviz_dash.ingest.traffic import read_traffic
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
@@ -138,9 +138,8 @@ def _load_runs(path: Path) -> list[Run]:
     if is_bundle(path):
         return [load_run(path.absolute(), traces=False)]
     light = load_light_experiment(path)
-    if light.unreadable and not light.experiment.runs:
-        # Raises the reason, which the listing has as text only.
-        load_run(light.unreadable[0][0], traces=False)
+    if not light.experiment.runs:
+        load_experiment(path, traces=False)  # raises the reason
     return list(light.experiment.runs)
 
 

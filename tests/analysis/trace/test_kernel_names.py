@@ -80,6 +80,6 @@ def test_short_names(full: str, short: str) -> None:
 
 @pytest.mark.parametrize("part", ["a", "a::", "elementwise_kernel<", "(", "Functor<", "_kernel_"])
 def test_absurd_names_take_no_time(part: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     shorten_name("void at::native::reduce_kernel<" + part * 200_000)
-    assert time.perf_counter() - begun < 1
+    assert time.process_time() - begun < 1

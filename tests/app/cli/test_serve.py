@@ -35,7 +35,7 @@ from graphviz_dash.server_settings import (
 )
 from tests.attack.visitor import Visitor
 from tests.fuzz.readers import DOT
-from tests.processes import bind
+from tests.processes import bind, find_free_port
 
 ROOT = Path(__file__).parents[3]
 
@@ -112,9 +112,7 @@ def test_how_much_memory_it_takes_is_asked_or_half_of_the_machines() -> None:
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return find_free_port()
 
 
 @contextmanager

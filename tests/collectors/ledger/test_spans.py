@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from types import BuiltinFunctionType, ModuleType
+from types import BuiltinFunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,21 +24,28 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_slow_imports_are_timed_inner_ones_first(package: Path) -> None:
+def test_slow_imports_are_timed_inner_ones_first(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns = [1_000]
+    monkeypatch.setattr(imports, "perf_counter_ns", lambda: now_ns[0])
+    monkeypatch.setitem(sys.modules, "hands", SimpleNamespace(now_ns=now_ns))
+    slow = f"import hands; hands.now_ns[0] += {imports.MIN_IMPORT_NS}\n"
+    quick = f"import hands; hands.now_ns[0] += {imports.MIN_IMPORT_NS - 1}\n"
     (package / "slow_outer.py").write_text("import slow_inner, quick_inner\n")
-    (package / "slow_inner.py").write_text("import time; time.sleep(0.01)\n")
-    (package / "quick_inner.py").write_text("")
+    (package / "slow_inner.py").write_text(slow)
+    (package / "quick_inner.py").write_text(quick)
     spans: list[Span] = []
     stop = imports.time_imports(lambda *span: spans.append(span))
-    begin = time.perf_counter_ns()
     importlib.import_module("slow_outer")
-    end = time.perf_counter_ns()
     stop()
-    (package / "slow_later.py").write_text("import time; time.sleep(0.01)\n")
+    (package / "slow_later.py").write_text(slow)
     importlib.import_module("slow_later")
-    assert [name for name, _, _ in spans] == ["slow_inner", "slow_outer"]
-    inner, outer = spans
-    assert begin <= outer[1] <= inner[1] < inner[2] <= outer[2] <= end
+    slow_ns = imports.MIN_IMPORT_NS
+    assert spans == [
+        ("slow_inner", 1_000, 1_000 + slow_ns),
+        ("slow_outer", 1_000, 1_000 + 2 * slow_ns - 1),
+    ]
 
 
 def test_a_failing_import_shows_no_frame_of_the_recorder(package: Path) -> None:

@@ -364,7 +364,8 @@ def test_a_killed_command_leaves_no_half_bundle_and_the_program_goes_on(tmp_path
         pathlib.Path("captured").touch()
         for _ in range(30):
             g.replay()
-            time.sleep(0.1)
+        while not pathlib.Path("go-on").exists():
+            time.sleep(0.02)
         h = captured()
         pathlib.Path("done").write_text("as always")
     """
@@ -384,6 +385,7 @@ def test_a_killed_command_leaves_no_half_bundle_and_the_program_goes_on(tmp_path
         again = run(tmp_path, CAPTURE + "captured()\n", "--name", "again")
         assert again.returncode == 0, again.stderr
         assert "goes on without its command" in again.stderr
+        (tmp_path / "go-on").touch()
         wait_for(tmp_path / "done")
         assert command.stderr is not None
         assert command.stderr.read() == ""

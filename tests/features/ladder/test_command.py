@@ -68,6 +68,9 @@ def test_what_is_refused(service: Path, invoke: Invoke, tmp_path: Path) -> None:
     result = invoke("ladder", str(make_experiment(tmp_path / "mlp")))
     assert result.code == 2
     assert "expected a recorded program with graphs" in result.err
+    assert "no such folder" in invoke("ladder", str(tmp_path / "absent")).err
+    (tmp_path / "trace.json").write_text("{}")
+    assert "a file; expected" in invoke("ladder", str(tmp_path / "trace.json")).err
 
 
 def test_graphs_are_compared_by_their_keys(service: Path, invoke: Invoke) -> None:

@@ -26,7 +26,7 @@ from graphviz_dash.importers.locations import Location, find_locations
 from graphviz_dash.importers.many import SkippedFiles, import_batch
 from graphviz_dash.importers.tasks import create_executor
 from graphviz_dash.ingest.load import load_experiment
-from tests.processes import bind
+from tests.processes import bind, find_free_port
 
 pytest.importorskip("moto")
 pytest.importorskip("s3fs")
@@ -49,9 +49,7 @@ def cloud(request: pytest.FixtureRequest) -> Iterator[str]:
     """Return the address of a bucket with the traces of two ranks, an experiment and unrelated
     files.
     """
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = find_free_port()
     address = f"http://127.0.0.1:{port}"
     protocol = str(request.param)
     if protocol == "s3":

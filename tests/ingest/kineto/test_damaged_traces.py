@@ -117,10 +117,10 @@ def test_damage_is_told_in_one_line(tmp_path: Path, name: str) -> None:
     content, expected = DAMAGED[name]
     path = tmp_path / "trace.json.gz"
     path.write_bytes(content())
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(InputError, match=expected) as caught:
         read_trace(path)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
     text = str(caught.value)
     assert text.startswith(f"{path}: ")
     assert "; expected " in text

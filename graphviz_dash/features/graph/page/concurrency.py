@@ -46,8 +46,8 @@ def show_streams_panel(address: GraphAddress, full_graph: ExpandedGraph, theme: 
         st.caption(escape_markdown(f"No prediction: {prediction.reason}."))
         return
     captured_plan = get_plan(*address[:2])
-    sentences = describe_parallel(address[1], captured_plan, prediction)
-    show_markup(*_format_findings(sentences))
+    finding, *_ = describe_parallel(address[1], captured_plan, prediction)
+    show_markup(format_element("p", escape_html(finding), "said"))
     measured = {} if plan is None else get_times_by_streams(plan)
     if captured_plan is not None or (len(prediction.rows) == 1 and not measured):
         return
