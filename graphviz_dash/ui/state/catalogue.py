@@ -35,7 +35,7 @@ _SUMMARY: Final = "search"
 _MAX_SEARCHED: Final = 500
 """Number of folders above which a search costs more than drawing a page."""
 _REUSE_S: Final = 10.0
-"""Seconds that the search of so many folders is reused for a page that is loaded."""
+"""Seconds that a search of more folders is reused for a page that is loaded."""
 _REUSE_ON_PAGE_S: Final = 600.0
 """Seconds that it is reused for interactions on that page, each of which starts another search."""
 
