@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from graphviz_dash.analysis.replay_check import ReplayCause, ReplayDiagnosis
 from graphviz_dash.model.doctor import (
     CheckStatus,
     DoctorReport,
@@ -130,6 +131,16 @@ def diagnose(report: DoctorReport) -> Diagnosis:
         findings=findings,
         rules=_collect_rules(report),
     )
+
+
+def omit_explained(diagnosis: Diagnosis, replays: ReplayDiagnosis | None) -> Diagnosis:
+    """Omit the finding without a cause, if a check of replays names the cause."""
+    if replays is None or all(wrong.cause is ReplayCause.UNKNOWN for wrong in replays.wrong):
+        return diagnosis
+    findings = tuple(
+        finding for finding in diagnosis.findings if finding.rule is not RuleId.REPLAY_DIFFERS
+    )
+    return structs.replace(diagnosis, findings=findings)
 
 
 def has_differing_replays(report: DoctorReport) -> bool:
