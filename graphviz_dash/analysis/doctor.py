@@ -7,7 +7,6 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from graphviz_dash.analysis.replay_check import ReplayCause, ReplayDiagnosis
 from graphviz_dash.model.doctor import (
     CheckStatus,
     DoctorReport,
@@ -133,10 +132,8 @@ def diagnose(report: DoctorReport) -> Diagnosis:
     )
 
 
-def omit_explained(diagnosis: Diagnosis, replays: ReplayDiagnosis | None) -> Diagnosis:
-    """Omit the finding without a cause, if a check of replays names the cause."""
-    if replays is None or all(wrong.cause is ReplayCause.UNKNOWN for wrong in replays.wrong):
-        return diagnosis
+def omit_unexplained(diagnosis: Diagnosis) -> Diagnosis:
+    """Omit the finding without a cause, because a check of replays names it."""
     findings = tuple(
         finding for finding in diagnosis.findings if finding.rule is not RuleId.REPLAY_DIFFERS
     )

@@ -115,6 +115,11 @@ class ReplayDiagnosis(Struct, frozen=True):
         return len(self.faults)
 
     @property
+    def has_cause(self) -> bool:
+        """The cause of a wrong value is known."""
+        return any(wrong.cause is not ReplayCause.UNKNOWN for wrong in self.wrong)
+
+    @property
     def gaps(self) -> tuple[CheckGap, ...]:
         """Parts that were not checked."""
         return self.check.gaps

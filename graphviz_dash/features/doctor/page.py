@@ -9,7 +9,7 @@ from graphviz_dash.analysis.doctor import (
     Diagnosis,
     FindingGroup,
     diagnose,
-    omit_explained,
+    omit_unexplained,
 )
 from graphviz_dash.analysis.failures import format_cause, format_failure, is_refusal
 from graphviz_dash.analysis.replay_check import diagnose_replays
@@ -79,7 +79,9 @@ def render() -> None:
     if replays is not None and replays.fault_count:
         show_markup(format_replay_check(replays))
     if run.doctor is not None:
-        _show_diagnosis(run, omit_explained(diagnose(run.doctor), replays))
+        diagnosis = diagnose(run.doctor)
+        has_cause = replays is not None and replays.has_cause
+        _show_diagnosis(run, omit_unexplained(diagnosis) if has_cause else diagnosis)
     if replays is not None and not replays.fault_count:
         show_markup(format_replay_check(replays))
     if run.compilation is not None:
