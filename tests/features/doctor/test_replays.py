@@ -326,7 +326,7 @@ def test_a_wrong_value_is_a_picture_on_the_card_of_its_node(roots: Path) -> None
     # The bars have the ratio of the values.
     heights = [float(text) for text in re.findall(r"height:([0-9.]+)px\"></i>", card)]
     assert heights == [44.0, pytest.approx(44.0 * 1.25 / 1.5, abs=0.1), 32.0]
-    # A difference too small to see among the values has a scale of its own, below zero here.
+    # A difference too small to see among the values has a separate scale, below zero here.
     assert "replay, up to 1.5<" in card
     assert "replay − eager, up to 0.25<" in card
     assert re.findall(r"--zero:([0-9.]+)px", card) == ["0.0", "32.0"]
