@@ -251,11 +251,11 @@ def list_size_rows(report: LedgerReport) -> tuple[list[SizeRow], list[SizeRow]]:
 
 def list_fit_rows(report: LedgerReport, fit: FitPrediction) -> list[SizeRow]:
     """List the parts of the memory, recorded and predicted."""
-    recorded = report.memory.end_of_startup.parts if report.memory is not None else {}
+    sizes = report.memory.end_of_startup.parts if report.memory is not None else {}
     return [
-        SizeRow(part.value, PART_MEANINGS[part], (recorded.get(part, 0), fit.parts.get(part, 0)))
+        SizeRow(part.value, PART_MEANINGS[part], (sizes.get(part, 0), fit.parts.get(part, 0)))
         for part in LedgerPart
-        if recorded.get(part) or fit.parts.get(part)
+        if sizes.get(part) or fit.parts.get(part)
     ]
 
 

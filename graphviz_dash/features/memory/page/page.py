@@ -83,7 +83,7 @@ def render() -> None:
         _show_snapshots(selection)
         show_ledgers(selection, get_ledgers(selection.key))
         _show_statistics(selection)
-        _show_missing_pass(selection, result, known=bool(uses))
+        _show_missing_pass(selection, result, has_statistics=bool(uses))
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="page-head"):
         title = st.container()
@@ -136,18 +136,18 @@ def _show_snapshots(selection: SelectedExperiment) -> None:
 
 def _cut_shares(shares: Sequence[MemoryShare]) -> list[MemoryShare]:
     """Sum the shares that are not listed in the last one."""
-    listed, rest = list(shares[:_MAX_SHARES]), shares[_MAX_SHARES:]
+    rows, rest = list(shares[:_MAX_SHARES]), shares[_MAX_SHARES:]
     if rest:
         size, blocks = sum(share.live_bytes for share in rest), sum(share.blocks for share in rest)
-        listed.append(MemoryShare(f"{len(rest):,} more", blocks, size))
-    return listed
+        rows.append(MemoryShare(f"{len(rest):,} more", blocks, size))
+    return rows
 
 
 def _show_statistics(selection: SelectedExperiment) -> None:
-    measured = [
+    memory_uses = [
         (run.name, run.memory) for run in selection.experiment.runs if run.memory is not None
     ]
-    if not measured:
+    if not memory_uses:
         return
     uses = [
         [
@@ -158,7 +158,7 @@ def _show_statistics(selection: SelectedExperiment) -> None:
             format_bytes(use.peak_allocated_bytes),
             format_count(len(use.pools)),
         ]
-        for name, use in measured
+        for name, use in memory_uses
     ]
     pools = [
         [
@@ -169,7 +169,7 @@ def _show_statistics(selection: SelectedExperiment) -> None:
             "",
             f"{format_count(pool.segments)} segments",
         ]
-        for name, use in measured
+        for name, use in memory_uses
         for pool in use.pools
     ]
     head = ("", "Reserved", "Allocated", "Peak reserved", "Peak allocated", "Private pools")
@@ -178,15 +178,15 @@ def _show_statistics(selection: SelectedExperiment) -> None:
 
 
 def _show_missing_pass(
-    is_recorded: SelectedExperiment, result: MemoryComparison, *, known: bool
+    selection: SelectedExperiment, result: MemoryComparison, *, has_statistics: bool
 ) -> None:
-    """Explain the missing pass; briefly if there are ``known`` statistics."""
+    """Explain the missing pass; briefly if there are statistics."""
     by_reason: dict[str, list[str]] = {}
     for name, missing in result.missing.items():
         by_reason.setdefault(missing.reason, []).append(name)
     reasons = [f"{', '.join(names)}: {reason}." for reason, names in by_reason.items()]
-    runs = is_recorded.experiment.runs
-    if known:
+    runs = selection.experiment.runs
+    if has_statistics:
         hint, command = build_memory_pass_hint(runs)
         message = (
             "A memory pass records the use of memory and the pool memory of each graph. "
@@ -210,10 +210,10 @@ def _show_missing_pass(
 def _select_report(result: MemoryComparison) -> MemoryReport:
     """Return the selected report, by default the first with graphs."""
     names = [report.run for report in result.reports]
-    graphed = [report.run for report in result.reports if report.pools]
+    graph_runs = [report.run for report in result.reports if report.pools]
     if len(names) == 1:
         return result.reports[0]
-    return result[url_state.select_option("run", "Run", names, default=(graphed or names)[0])]
+    return result[url_state.select_option("run", "Run", names, default=(graph_runs or names)[0])]
 
 
 def _format_tiles(result: MemoryComparison, report: MemoryReport) -> str:
