@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 
 from graphviz_dash.ui.state.catalogue import format_pair_name
 from tests.ui.standing import follow
+from tests.ui.waits import idle
 
 pytestmark = pytest.mark.ui
 
@@ -77,6 +78,8 @@ def test_a_task_is_answered_on_the_first_screen(page: Page, task: str) -> None:
     follow(page, address)
     place = page.locator(element).first
     expect(place).to_contain_text(re.compile(answer, re.S))
+    idle(page)
+    expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
     box = place.bounding_box()
     assert box is not None
     assert box["y"] + box["height"] <= HEIGHT
