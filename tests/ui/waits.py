@@ -20,7 +20,7 @@ def idle(page: Page) -> None:
 def at_page(page: Page, name: str) -> None:
     """Wait until the page that a link led to is complete.
 
-    Its address is new at once, while the page before is still shown.
+    The address changes first, while the page before is still shown.
     """
     title = PAGES[PAGES[name].tab_of or name].title
     expect(page.locator(".pages [aria-current]")).to_have_text(title)
@@ -30,12 +30,13 @@ def at_page(page: Page, name: str) -> None:
 @contextmanager
 def shown_for_a_moment(element: Locator) -> Iterator[None]:
     """Wait after the block until a hidden element was shown in it, even if it is hidden again."""
-    noted = element.evaluate_handle(
-        """element => ({shown: new Promise(done => new MutationObserver(
-          () => element.hidden || done(true)).observe(element, {attributes: true}))})"""
+    handle = element.element_handle()
+    handle.evaluate(
+        """element => new MutationObserver(() => { element.wasShown ||= !element.hidden })
+          .observe(element, {attributes: true})"""
     )
     yield
-    noted.evaluate("({shown}) => shown")
+    element.page.wait_for_function("element => element.wasShown", arg=handle)
 
 
 class Answers:
