@@ -167,7 +167,7 @@ class CompileRecorder:
             yield FactSource(fact, None if silent else LOG_SOURCE, silent)
         missing = self._trees_missing
         if missing is None and self._trees is None:
-            missing = "no CUDA graph was recorded"
+            missing = "torch.compile recorded no CUDA graph"
         for fact in _FROM_TREES:
             yield FactSource(fact, None if missing else TREES, missing)
         yield FactSource(CompilationFact.COUNTERS, f"{_COUNTERS}.counters")

@@ -9,14 +9,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, Final
 
 import torch
 
 from collectors.doctor.calls import observe
-from collectors.doctor.classify import classify_message, read_first_line
+from collectors.doctor.classify import classify_error, read_first_line
+from collectors.doctor.conditionals import find_body_collectives
 from collectors.doctor.drafts import FindingDraft, find_illegal_calls
 from collectors.doctor.events import Event, StepLog, Violation
 from collectors.doctor.places import (
@@ -27,6 +28,7 @@ from collectors.doctor.places import (
 )
 from collectors.doctor.state import diff_state, read_python_state
 from collectors.doctor.watch import Key, StepWatch
+from collectors.driver.topology import read_graph
 from collectors.workloads import Step
 from graphviz_dash.model.doctor import DetectionMethod, Evidence, RuleId, Severity
 
@@ -133,7 +135,11 @@ def _attempt_capture(
     except RuntimeError as error:
         culprit = tracer.culprit if isinstance(tracer, LineTracer) else None
         return _Attempt(None, None, watch, find_cause(watch, error, culprit))
-    graph.instantiate()
+    try:
+        graph.instantiate()
+    except RuntimeError as error:
+        evidence = find_body_collectives(read_graph(int(graph.raw_cuda_graph()), "graph"))
+        return _Attempt(None, None, watch, add_body_collectives(find_cause(watch, error), evidence))
     return _Attempt(graph, result, watch, None)
 
 
@@ -147,12 +153,14 @@ def find_cause(
     message = read_first_line(first)
     if watch.breaking_event is not None and not _is_unidentified(watch.breaking_event):
         return watch.breaking_event
+    rule = classify_error(first)
+    if rule is RuleId.GRADIENT_STREAM:
+        return _build_event(watch, find_error_location(first.__traceback__), "", rule, message)
     if culprit is not None:
         return _build_event(watch, culprit, "", RuleId.FORBIDDEN_CALL, message)
     if watch.breaking_event is not None:
         return watch.breaking_event
     unjoined = watch.clock.find_unjoined()
-    rule = classify_message(message)
     if rule is RuleId.UNJOINED_STREAM and unjoined:
         side = unjoined[0]
         evidence = (
@@ -169,6 +177,15 @@ def find_cause(
         rule or RuleId.FORBIDDEN_CALL,
         message,
     )
+
+
+def add_body_collectives(cause: Event, evidence: tuple[Evidence, ...]) -> Event:
+    """Return the cause of a refused graph: collectives in conditional bodies, if it has any."""
+    if not evidence or not _is_unidentified(cause):
+        return cause
+    message = cause.violation.message if cause.violation else None
+    violation = Violation(RuleId.CONDITIONAL_COLLECTIVE, evidence, message)
+    return replace(cause, op="", violation=violation)
 
 
 def _build_event(

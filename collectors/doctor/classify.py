@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import TracebackType
 from typing import Any, Final
 
 import torch
@@ -35,15 +36,37 @@ _MESSAGES: Final = (
     ("unjoined work", RuleId.UNJOINED_STREAM),
     ("dependency created on uncaptured work", RuleId.ESCAPED_WORK),
     ("previous error during capture", RuleId.FORBIDDEN_CALL),
+    ("merge of separate capture", RuleId.TWO_CAPTURES),
     ("create(handle)", RuleId.NO_WARMUP),
     ("not_initialized", RuleId.NO_WARMUP),
 )
+
+
+_ENGINE: Final = ("torch/autograd/graph.py", "torch/autograd/__init__.py")
+"""Files that call autograd's engine."""
 
 
 def classify_message(message: str) -> RuleId | None:
     """Return the rule that an error message indicates, or None."""
     lower = message.lower()
     return next((rule for words, rule in _MESSAGES if words in lower), None)
+
+
+def classify_error(error: BaseException) -> RuleId | None:
+    """Return the rule that an error outside operators indicates, or None."""
+    message = read_first_line(error)
+    if "legacy stream" in message.lower() and _is_raised_by_autograd(error.__traceback__):
+        return RuleId.GRADIENT_STREAM
+    return classify_message(message)
+
+
+def _is_raised_by_autograd(trace: TracebackType | None) -> bool:
+    """Check if autograd itself raised an error, not an operator or function that it called."""
+    if trace is None:
+        return False
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace.tb_frame.f_code.co_filename.endswith(_ENGINE)
 
 
 def mentions_capture(message: str) -> bool:

@@ -27,11 +27,13 @@ from collectors.allocator.history import read_segments
 from collectors.compiled.account import CompileRecorder
 from collectors.doctor.attempts import (
     LineTracer,
+    add_body_collectives,
     find_cause,
     find_deferred_frees,
     find_escaped_work,
 )
 from collectors.doctor.calls import observe
+from collectors.doctor.conditionals import find_body_collectives
 from collectors.doctor.drafts import (
     FindingDraft,
     find_cpu_work,
@@ -42,6 +44,7 @@ from collectors.doctor.events import Event, StepLog, Violation
 from collectors.doctor.places import SourceLocation, find_user_location
 from collectors.doctor.requests import COMPILATION_FILE, REPORT_FILE, ProgramSettings
 from collectors.doctor.watch import StepWatch, relax_capture_mode
+from collectors.driver.topology import has_conditional, read_graph
 from collectors.guard import Guard
 from collectors.program.hooks import OutermostCalls, watch_optimizer_steps
 from collectors.program.launcher import get_scratch_folder, get_settings
@@ -152,11 +155,14 @@ class _ProgramDoctor:
         self._current = None
         stack.close()
         nodes = _count_captured_nodes(watch.origin)
+        collectives: tuple[Evidence, ...] = ()
+        with self._guard:
+            collectives = _read_body_collectives(watch.origin)
         raised = sys.exc_info()[1]
         try:
             original(this)
         except RuntimeError as error:
-            self._record_failure(watch, error, lines)
+            self._record_failure(watch, error, lines, collectives)
             raise
         if raised is not None:
             # The step raised but the capture ended without an error: it is lost all the same.
@@ -173,9 +179,15 @@ class _ProgramDoctor:
         self._nodes.append(nodes)
         self._track_inputs(this, watch)
 
-    def _record_failure(self, watch: StepWatch, error: BaseException, lines: LineTracer) -> None:
+    def _record_failure(
+        self,
+        watch: StepWatch,
+        error: BaseException,
+        lines: LineTracer,
+        collectives: tuple[Evidence, ...] = (),
+    ) -> None:
         self._failed += 1
-        cause = find_cause(watch, error, lines.culprit)
+        cause = add_body_collectives(find_cause(watch, error, lines.culprit), collectives)
         if self._graph_ends:
             spot = self._graph_ends[0]
             violation = Violation(
@@ -330,6 +342,8 @@ class _ProgramDoctor:
             RuleId.EMPTY_CAPTURE,
             RuleId.OUT_OF_MEMORY,
             RuleId.COLLECTED_GRAPH,
+            RuleId.GRADIENT_STREAM,
+            RuleId.CONDITIONAL_COLLECTIVE,
             RuleId.DEFERRED_FREE,
             RuleId.FAILED_CAPTURE_POOL,
         )
@@ -405,16 +419,31 @@ def _read_private_pools() -> list[tuple[tuple[int, ...], int]]:
     return list(sizes.items())
 
 
+def _get_captured_graph(stream: int) -> Any:
+    """None if the capture is broken."""
+    error, status, *rest = runtime.cudaStreamGetCaptureInfo(stream)
+    active = runtime.cudaStreamCaptureStatus.cudaStreamCaptureStatusActive
+    return None if int(error) != 0 or status != active else rest[1]
+
+
 def _count_captured_nodes(stream: int) -> int | None:
     """None if the capture is broken."""
     # Capture queries may be refused to a capturing thread unless its mode is relaxed.
     with relax_capture_mode():
-        error, status, *rest = runtime.cudaStreamGetCaptureInfo(stream)
-        active = runtime.cudaStreamCaptureStatus.cudaStreamCaptureStatusActive
-        if int(error) != 0 or status != active:
+        graph = _get_captured_graph(stream)
+        if graph is None:
             return None
-        error, _, count = runtime.cudaGraphGetNodes(rest[1], 0)
+        error, _, count = runtime.cudaGraphGetNodes(graph, 0)
     return int(count) if int(error) == 0 else None
+
+
+def _read_body_collectives(stream: int) -> tuple[Evidence, ...]:
+    """Read the captured graph's collectives in conditional bodies, before CUDA instantiates it."""
+    with relax_capture_mode():
+        graph = _get_captured_graph(stream)
+        if graph is None or not has_conditional(graph):
+            return ()
+        return find_body_collectives(read_graph(int(graph), "graph"))
 
 
 def _is_cudagraph_trees_capture(frame: FrameType | None) -> bool:

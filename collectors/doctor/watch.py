@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 from collectors.doctor.classify import classify_message, classify_operator, read_first_line
 from collectors.doctor.clock import StreamClock
+from collectors.doctor.conditionals import is_in_body
 from collectors.doctor.events import Event, StepLog, TensorUse, Violation
 from collectors.doctor.places import SourceLocation, find_thread_location, find_user_location
 from graphviz_dash.model.doctor import Evidence, RuleId
@@ -27,6 +28,8 @@ Key: TypeAlias = tuple[str, SourceLocation | None]
 _NO_ANSWER = object()
 _REFUSAL_MESSAGE = "called a synchronizing CUDA operation"
 _REFUSE_MODE = 2
+_COLLECTIVES = ("c10d::", "_c10d_functional::")
+"""Namespaces of operators that run a collective."""
 
 
 @dataclass
@@ -156,6 +159,8 @@ class StepWatch:
         if not self.capture or self.breaking_event is not None:
             return event
         rule = event.violation.rule if event.violation else classify_message(message)
+        if event.op.startswith(_COLLECTIVES) and is_in_body(sys._getframe(1)):
+            rule = RuleId.CONDITIONAL_COLLECTIVE
         if event.thread is not None:
             rule = RuleId.OTHER_THREAD
         elif rule is None:

@@ -46,6 +46,14 @@ _KINDS = {
 _BY_GRAPH = "cuGraphGetNodes, cuGraphNodeGetDependencies"
 
 
+def has_conditional(graph: Any) -> bool:
+    """Check if a graph, without its nested graphs, has conditional nodes."""
+    return any(
+        call(driver.cuGraphNodeGetType, node).name == "CU_GRAPH_NODE_TYPE_CONDITIONAL"
+        for node in _list_nodes(driver.CUgraph(int(graph)))
+    )
+
+
 def read_graph(handle: int, graph_id: str) -> tuple[CapturedGraph, ...]:
     """Read a graph like :func:`read_graph_with_positions`, without node positions."""
     return read_graph_with_positions(handle, graph_id)[0]

@@ -64,6 +64,7 @@ from graphviz_dash.model.run import (
     WorkloadInfo,
 )
 from graphviz_dash.model.source_code import SourceCode
+from graphviz_dash.units import pluralize
 
 T = TypeVar("T")
 
@@ -428,8 +429,8 @@ def _explain_missing_trace(state: Recording) -> str:
     if state.boundary_kind is None:
         return "nothing in the program looked like a step; call collectors.step() at its end"
     return (
-        f"the program ended before its traced window: {state.steps} steps in all, and the window "
-        f"comes after {state.skip_steps} without a capture (--skip)"
+        f"the program ended before its traced window: {pluralize(state.steps, 'step')} in all, "
+        f"and the window comes after {state.skip_steps} without a capture (--skip)"
     )
 
 

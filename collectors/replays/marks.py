@@ -54,7 +54,7 @@ class Marker:
             call(driver.cuMemHostRegister, self._host, size, flags)
             self._mapped = int(call(driver.cuMemHostGetDevicePointer, self._host, 0))
             self._counts = int(call(driver.cuMemAlloc, 4 * MAX_GRAPHS))
-            call(driver.cuMemsetD32, self._counts, 0, MAX_GRAPHS)
+            _clear(self._counts, MAX_GRAPHS)
 
     def mark(self, handle: int) -> MarkedGraph:
         """Mark a CUgraph that is not instantiated yet.
@@ -109,6 +109,20 @@ class Marker:
                 after = list({int(target): target for target, _ in following}.values())
                 add_edges(graph, [mark] * len(after), after)
                 remove_edges(graph, node, following)
+
+
+def _clear(address: int, words: int) -> None:
+    """Set words on the device to zero and wait for it.
+
+    On the default stream this would run behind the program's work there, maybe after the first
+    replays, which another stream may run.
+    """
+    stream = call(driver.cuStreamCreate, driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
+    try:
+        call(driver.cuMemsetD32Async, address, 0, words, stream)
+        call(driver.cuStreamSynchronize, stream)
+    finally:
+        call(driver.cuStreamDestroy, stream)
 
 
 def read_topology(graph: Any) -> tuple[list[Any], list[tuple[Any, Any, Any]]]:

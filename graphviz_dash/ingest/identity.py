@@ -55,11 +55,12 @@ def measure_identity(experiment: Path) -> Identity:
             with suppress(OSError):
                 facts.append(_get_facts(name, os.lstat(folder + b"/" + name)))
             continue
-        files = _list_facts(folder + b"/" + name, name + b"/")
-        manifest = name + b"/" + _MANIFEST
-        if any(file[0] == manifest for file in files):
-            facts += files
-            facts += _list_facts(folder + b"/" + name + _TRACES, name + _TRACES + b"/")
+        run = folder + b"/" + name
+        # First, because other folders may contain any number of files.
+        with suppress(OSError):
+            os.stat(run + b"/" + _MANIFEST)
+            facts += _list_facts(run, name + b"/")
+            facts += _list_facts(run + _TRACES, name + _TRACES + b"/")
     # Times of any size: a file system may keep dates that exceed 64 bits of nanoseconds.
     digest = hashlib.blake2b(repr(facts).encode(), digest_size=_DIGEST_BYTES).digest()
     return Identity(digest, max((file[-1] for file in facts), default=0))

@@ -239,6 +239,8 @@ class FoundExperiments(Struct, frozen=True):
     """Folders with run bundles directly inside, sorted by path."""
     skipped_links: tuple[Path, ...]
     """Links not followed because another account created them."""
+    folder_count: int
+    """Number of folders searched."""
     non_utf8: tuple[Path, ...] = ()
     """Skipped folders with a name that is not UTF-8."""
 
@@ -275,10 +277,12 @@ def search_experiments(
     """
     folder = _resolve_folder(root)
     search = _Search(folder, links, poll, {folder}, [], [], [])
-    search.find_below(str(folder), depth)
+    folder_count = search.find_below(str(folder), depth)
     paths = sorted(search.experiments, key=lambda path: path.split(os.sep))
     experiments = tuple(map(Path, paths))
-    return FoundExperiments(experiments, tuple(search.skipped_links), tuple(search.non_utf8))
+    return FoundExperiments(
+        experiments, tuple(search.skipped_links), folder_count, tuple(search.non_utf8)
+    )
 
 
 class _Search(Struct, frozen=True):
@@ -293,8 +297,8 @@ class _Search(Struct, frozen=True):
     skipped_links: list[Path]
     non_utf8: list[Path]
 
-    def find_below(self, folder: str, depth: int) -> None:
-        """Add the experiments at or below ``folder``."""
+    def find_below(self, folder: str, depth: int) -> int:
+        """Add the experiments at or below ``folder``; return the number of folders searched."""
         # Each child is tested once, because every page lists all and a folder may be on a slow
         # disk. Strings, because a Path costs more than the test.
         if self.poll is not None:
@@ -313,13 +317,15 @@ class _Search(Struct, frozen=True):
                 is_experiment = True
         if is_experiment:
             self.experiments.append(folder)
+        folder_count = 1
         if depth <= 0:
-            return
+            return folder_count
         for child, is_link in others:
             if not is_link:
-                self.find_below(child, depth - 1)
+                folder_count += self.find_below(child, depth - 1)
             elif self.links and self._follow_link(Path(child)):
-                self.find_below(child, min(depth - 1, 1))
+                folder_count += self.find_below(child, min(depth - 1, 1))
+        return folder_count
 
     def _follow_link(self, link: Path) -> bool:
         try:

@@ -32,6 +32,8 @@ class RuleId(StrEnum):
     NO_WARMUP = "no-warmup"
     OUT_OF_MEMORY = "out-of-memory"
     COLLECTED_GRAPH = "collected-graph"
+    GRADIENT_STREAM = "gradient-stream"
+    CONDITIONAL_COLLECTIVE = "conditional-collective"
     FORBIDDEN_CALL = "forbidden-call"
     MOVED_INPUT = "moved-input"
     CHANGING_SHAPE = "changing-shape"

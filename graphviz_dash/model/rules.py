@@ -205,6 +205,32 @@ _ALL: Final = (
         "gc.collect()\nwith torch.cuda.graph(other):",
     ),
     Rule(
+        RuleId.GRADIENT_STREAM,
+        "Gradients accumulate on the default stream",
+        Severity.ILLEGAL,
+        "Autograd runs each backward node on the stream on which it was created. Nodes created on "
+        "the default stream before the capture would make that stream wait for the captured one. "
+        "DistributedDataParallel keeps such nodes, and so does a loss that is still alive.",
+        "Create the wrapper and run the warm-up under the stream that is captured. Delete losses "
+        "and outputs of earlier steps before the capture.",
+        "model = DistributedDataParallel(net)\nwith torch.cuda.graph(g, stream=s):\n"
+        "    model(x).sum().backward()",
+        "with torch.cuda.stream(s):\n    model = DistributedDataParallel(net)\n    warm_up(model)\n"
+        "with torch.cuda.graph(g, stream=s):\n    model(x).sum().backward()",
+    ),
+    Rule(
+        RuleId.CONDITIONAL_COLLECTIVE,
+        "A collective in a conditional body",
+        Severity.ILLEGAL,
+        "The body of a conditional node (`torch.cond`, `while_loop`) is a separate capture. NCCL "
+        "joins it with the surrounding capture, which CUDA refuses, or adds event nodes, which "
+        "bodies must not contain.",
+        "Run the collective before or after the conditional, on each rank. If all collectives of "
+        "its communicator are in this graph, `NCCL_GRAPH_MIXING_SUPPORT=0` avoids the event nodes.",
+        "torch.cond(flag, lambda x: all_reduce(x), lambda x: x, (x,))",
+        "reduced = all_reduce(x)\ny = torch.where(flag, reduced, x)",
+    ),
+    Rule(
         RuleId.FORBIDDEN_CALL,
         "A call forbidden in captures",
         Severity.ILLEGAL,

@@ -304,13 +304,15 @@ _MAX_STEP_TIMES: Final = 2
 
 def format_recorded_steps(run: RunComparison) -> str:
     """Format median and range of recorded steps if their mean is untypical, as in a server that
-    waits for requests; empty otherwise."""
-    times = list_step_times(run.run)
+    waits for requests; empty otherwise, and if the CPU runs ahead of the GPU."""
+    recording, times = run.run.recording, list_step_times(run.run)
     if run.step.value is None or len(times) < _MIN_STEPS_FOR_PERCENTILES:
         return ""
     middle = median(times)
     if max(mean(times), run.step.value) <= _SKEWED_MEAN_RATIO * middle:
         return ""
+    if recording is not None and (recording.final_wait_ns or 0) > middle:
+        return ""  # The steps only show the time of launches.
     twentieths = quantiles(times, n=20)
     span = f"{format_ns(twentieths[0])} to {format_ns(twentieths[-1])}"
     return f"median step {format_ns(middle)}, 90% within {span}"

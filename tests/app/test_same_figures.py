@@ -237,7 +237,8 @@ class Collector:
     def add_card(self) -> None:
         """Add the card of the Overview page: the best run, or the baseline alone."""
         result = self.result
-        markup = build_card(result, result.experiment, "light").facts_markup
+        card = build_card(result, result.experiment, "light")
+        markup = card.outcome_markup + card.facts_markup
         facts = dict(re.findall(r'data-fact="(.*?)"><span>.*?</span><b>(.*?)</b>', markup))
         best = result.best
         base = best.baseline if best else result.baseline

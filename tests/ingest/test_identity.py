@@ -25,6 +25,17 @@ def test_the_same_folder_has_the_same(path: Path) -> None:
     assert compute_identity(path.parent / "gone") == compute_identity(path.parent / "nothing")
 
 
+def test_a_folder_without_a_run_is_not_listed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link to the parent of 20,000 folders, of which an experiment may contain many."""
+    (path / "circle").symlink_to("..")
+    listed: list[bytes] = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: listed.append(folder) or scandir(folder))
+    compute_identity(path)
+    assert listed
+    assert not [folder for folder in listed if b"circle" in folder]
+
+
 def test_a_run_that_arrives_or_goes_gives_another(path: Path) -> None:
     before = compute_identity(path)
     make_run(path, "compile")

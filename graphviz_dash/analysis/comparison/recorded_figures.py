@@ -84,8 +84,8 @@ def compute_program_step(run: Run) -> RecordedStep | Missing:
 
     A server whose steps have no synchronization has the mean interval of its graph families. If a
     few long steps take most of the time, such as waits for requests, it is the median. That needs
-    steps longer than their replays: otherwise the CPU runs ahead of the GPU. The median of an
-    engine covers all its steps, also those after the traced window.
+    a CPU that does not run ahead of the GPU. The median of an engine covers all its steps, also
+    those after the traced window.
     """
     recording = run.recording
     if recording is None:
@@ -100,8 +100,7 @@ def compute_program_step(run: Run) -> RecordedStep | Missing:
     if summary is None or find_long_steps(recording)[1] <= MAX_LONG_STEP_SHARE:
         return step
     summary = summarise(_list_steps(run.loop, recording)) or summary
-    replay_ns = compute_loop_replay_ns(run.loop)
-    if replay_ns is None or replay_ns > summary.median:
+    if not _has_steps_above_replays(run.loop):
         return step
     return replace(step, ns=summary.median, spread=summary.spread, is_median=True)
 
@@ -166,6 +165,18 @@ def compute_loop_replay_ns(loop: ProgramLoop) -> float | None:
     """Compute the mean GPU time of the replays in a step, in ns; None without GPU times."""
     columns = build_loop_columns(loop)
     return _compute_period_and_replay(columns, np.flatnonzero(columns.period_ns != NONE))[1]
+
+
+def _has_steps_above_replays(loop: ProgramLoop) -> bool:
+    """Compare the median interval of steps that replay a graph with the GPU time of the replays.
+    False if no replay was timed.
+
+    Other steps, such as calls during start-up, may be shorter than a replay.
+    """
+    columns = build_loop_columns(loop)
+    rows = np.flatnonzero(columns.is_replay & (columns.period_ns != NONE))
+    replay_ns = compute_loop_replay_ns(loop)
+    return replay_ns is not None and replay_ns <= float(np.median(columns.period_ns[rows]))
 
 
 def list_engine_periods(loop: ProgramLoop) -> list[int]:

@@ -12,6 +12,7 @@ from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.metrics.thresholds import LONG_STEP_MEDIANS
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind, compute_percentiles
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.units import pluralize
 
 if TYPE_CHECKING:
     from graphviz_dash.model.recording import Recording
@@ -50,9 +51,8 @@ def compute_recorded_step(recording: Recording) -> RecordedStep | Missing:
     if recording.boundary_kind is None:
         return make_untimed("nothing in the program looked like a step")
     if not recording.step_ns:
-        return make_untimed(
-            f"no step was timed after the last capture ({recording.steps} steps in all)"
-        )
+        total = pluralize(recording.steps, "step")
+        return make_untimed(f"no step was timed after the last capture ({total} in all)")
     if recording.profiler_active:
         return make_untimed(
             "a profiler had run in the process, which slows every launch from then on"

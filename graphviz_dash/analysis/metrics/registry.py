@@ -203,9 +203,9 @@ _PROGRAM = (
         "last of these steps only, so this is the time per step in the program's loop. If the "
         "program ended before, it is the mean interval between steps of its graph families, from "
         "at least 32 steps. It is the median if steps above two medians take more than half of the "
-        "time and replays are shorter than the median, as in a server that waits for requests. Not "
-        "available if a profiler ran earlier. The interval of a mean comes from blocks of steps; "
-        "there is none if the CPU runs ahead of the GPU. Never compared with a clean pass.",
+        "time and the CPU does not run ahead of replays, as in a server that waits for requests. "
+        "Not available if a profiler ran earlier. The interval of a mean comes from blocks of "
+        "steps; there is none if the CPU runs ahead of the GPU. Never compared with a clean pass.",
     ),
     Metric(
         "recorded_pauses", "Pauses in program loop", _NS, _RECORDED, _LOW,

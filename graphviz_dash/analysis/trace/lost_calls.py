@@ -1,7 +1,8 @@
 """Steps that lost calls together with their GPU work, so that no launch lacks work.
 
 The operators show it: a profiler that loses a call keeps the operator around it. Launches outside
-operators prove nothing, because Python may decide about them.
+operators prove nothing, because Python may decide about them. Work whose call was lost could be of
+any operator, so steps with such work must contain all work of the others.
 """
 
 from __future__ import annotations
@@ -28,18 +29,53 @@ _MAX_WITNESSES: Final = 30
 _LOOKS: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "bytes")
 
 
-class _StepLaunches(Struct, frozen=True):
-    """Calls and GPU work of a step inside its operators, as ascending distinct numbers.
+class _Pieces(Struct, frozen=True):
+    """Calls or work at operators, as ascending distinct numbers.
 
     Equal pieces at the same operator have equal numbers.
     """
 
-    calls: Ints
-    work: Ints
-    calls_per_operator: int
-    work_per_operator: int
+    numbers: Ints
+    codes_count: int
+    stride: int
+    """Count of numbers for pieces of the same code at one operator."""
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def operators(self) -> Ints:
+        """Operator of each piece."""
+        return self.numbers // (self.codes_count * self.stride)
+
+    @property
+    def codes(self) -> Ints:
+        """Code of each piece."""
+        return self.numbers // self.stride % self.codes_count
+
+    def subtract(self, other: _Pieces) -> _Pieces:
+        """Return the pieces that ``other`` lacks."""
+        return self._keep(~np.isin(self.numbers, other.numbers))
+
+    def select(self, codes: Ints) -> _Pieces:
+        """Return the pieces with one of ``codes``."""
+        return self._keep(np.isin(self.codes, codes))
+
+    def _keep(self, flags: Flags) -> _Pieces:
+        return _Pieces(self.numbers[flags], self.codes_count, self.stride)
+
+
+class _StepLaunches(Struct, frozen=True):
+    """Calls and GPU work of a step inside its operators."""
+
+    calls: _Pieces
+    work: _Pieces
+    possible_work: _Pieces
+    """The same and work whose call was lost, as if there were one operator."""
     callless_rows: int
     """Rows of work without a call, whose operator is unknown."""
+    lost_calls: int
+    """Rows that have the id of a call that was lost."""
 
 
 def find_incomplete_launches(trace: Trace, links: Links, steps: Sequence[Step]) -> frozenset[int]:
@@ -72,6 +108,9 @@ def _group_by_operators(
     starts, threads = get_column(trace.runtime, "ts"), get_threads(trace.runtime)
     is_launch = np.array([get_call_class(name) in LAUNCHES for name in names], dtype=np.bool_)
     launches = np.flatnonzero(is_launch[codes])
+    # Without any pair of call and work, calls were not recorded.
+    has_calls = bool((links.launch >= 0).any())
+    is_stray = (links.launch < 0) & (get_column(trace.gpu, "correlation") > 0) & has_calls
     groups: defaultdict[bytes, dict[int, _StepLaunches]] = defaultdict(dict)
     for index, step in enumerate(steps):
         first, last = np.searchsorted(starts[launches], [step.start, step.end])
@@ -79,25 +118,26 @@ def _group_by_operators(
         sequence, positions = operators.locate(step, starts[calls], threads[calls])
         rows = step.gpu_rows[np.isin(links.launch[step.gpu_rows], calls)]
         of_rows = positions[np.searchsorted(calls, links.launch[rows])]
-        per_call, per_row = (
-            (int(codes.max(initial=0)) + 1) * (len(launches) + 1),
-            (int(looks.max(initial=0)) + 1) * (len(looks) + 1),
-        )
+        stray = step.gpu_rows[is_stray[step.gpu_rows]]
+        possible = np.concatenate((rows[of_rows >= 0], stray))
         groups[sequence][index] = _StepLaunches(
-            _number_pieces(positions, codes[calls].astype(np.int64), per_call, len(launches) + 1),
-            _number_pieces(of_rows, looks[rows], per_row, len(looks) + 1),
-            per_call,
-            per_row,
+            _number_pieces(positions, calls, codes.astype(np.int64)),
+            _number_pieces(of_rows, rows, looks),
+            _number_pieces(np.zeros(len(possible), dtype=np.int64), possible, looks),
             step.unlinked,
+            len(stray),
         )
     yield from groups.values()
 
 
-def _number_pieces(positions: Ints, codes: Ints, per_operator: int, stride: int) -> Ints:
+def _number_pieces(positions: Ints, rows: Ints, codes: Ints) -> _Pieces:
+    """Number the ``rows`` with ``codes`` that run at the operators ``positions``."""
     inside = positions >= 0
-    keys = np.sort(positions[inside] * per_operator + codes[inside] * stride)
+    codes_count, stride = int(codes.max(initial=0)) + 1, len(codes) + 1
+    keys = np.sort((positions[inside] * codes_count + codes[rows[inside]]) * stride)
     # The occurrence makes equal pieces at one operator different.
-    return np.asarray(keys + np.arange(len(keys)) - np.searchsorted(keys, keys), dtype=np.int64)
+    numbers = keys + np.arange(len(keys)) - np.searchsorted(keys, keys)
+    return _Pieces(numbers, codes_count, stride)
 
 
 def _encode_looks(trace: Trace) -> Ints:
@@ -162,29 +202,53 @@ class _Operators:
 
 
 def _find_smaller_steps(group: dict[int, _StepLaunches]) -> Iterator[int]:
-    by_work: defaultdict[tuple[bytes, bytes, int], list[int]] = defaultdict(list)
-    for index, launches in group.items():
-        key = (launches.calls.tobytes(), launches.work.tobytes(), launches.callless_rows)
+    by_work: defaultdict[tuple[bytes, int, int], list[int]] = defaultdict(list)
+    for index, step in group.items():
+        numbers = [part.numbers for part in (step.calls, step.work, step.possible_work)]
+        key = (b"|".join(part.tobytes() for part in numbers), step.callless_rows, step.lost_calls)
         by_work[key].append(index)
-    distinct = sorted(by_work.values(), key=lambda steps: -len(group[steps[0]].calls))
+    distinct = sorted(
+        by_work.values(), key=lambda steps: -len(group[steps[0]].calls) - group[steps[0]].lost_calls
+    )
     witnesses = [steps for steps in distinct if steps != [0] or len(group) == 2]
     for steps in distinct:
-        if any(
-            _is_smaller(group[steps[0]], group[witness[0]])
-            for witness in witnesses[:_MAX_WITNESSES]
-            if witness is not steps
-        ):
+        others = [w for w in witnesses[:_MAX_WITNESSES] if w is not steps]
+        if _is_smaller(group[steps[0]], [group[witness[0]] for witness in others]):
             yield from steps
 
 
-def _is_smaller(step: _StepLaunches, witness: _StepLaunches) -> bool:
-    """Return whether ``step`` lacks calls of ``witness``, and differs in no other way."""
-    for step_pieces, witness_pieces, per_operator in (
-        (step.calls, witness.calls, step.calls_per_operator),
-        (step.work, witness.work, step.work_per_operator),
-    ):
-        missing = np.setdiff1d(witness_pieces, step_pieces, assume_unique=True)
-        additional = np.setdiff1d(step_pieces, witness_pieces, assume_unique=True)
-        if np.isin(additional // per_operator, missing // per_operator).any():
-            return False
-    return len(np.setdiff1d(witness.calls, step.calls, assume_unique=True)) > step.callless_rows
+def _is_smaller(step: _StepLaunches, witnesses: Sequence[_StepLaunches]) -> bool:
+    """Return whether ``step`` lacks calls or work of witnesses that differ in no other way."""
+    comparable = [witness for witness in witnesses if not _is_other_work(step, witness)]
+    if any(_is_lacking_work(step, witness) for witness in comparable):
+        return True
+    missing_calls = {
+        call
+        for witness in comparable
+        for call in witness.calls.subtract(step.calls).numbers.tolist()
+    }
+    return len(missing_calls) > step.callless_rows
+
+
+def _is_lacking_work(step: _StepLaunches, witness: _StepLaunches) -> bool:
+    """Return whether ``step`` lacks work of ``witness``, if the operator of some is unknown."""
+    has_lost_calls = bool(step.lost_calls or witness.lost_calls)
+    return has_lost_calls and len(witness.possible_work.subtract(step.possible_work)) > 0
+
+
+def _is_other_work(step: _StepLaunches, witness: _StepLaunches) -> bool:
+    """Return whether operators of ``step`` run other calls or work, such as that of another size.
+
+    Calls that were lost may be those that seem to differ.
+    """
+    missing, additional = witness.work.subtract(step.work), step.work.subtract(witness.work)
+    if not (step.lost_calls or witness.lost_calls):
+        calls = witness.calls.subtract(step.calls), step.calls.subtract(witness.calls)
+        return _share_operators(missing, additional) or _share_operators(*calls)
+    lost_work = witness.possible_work.subtract(step.possible_work)
+    extra_work = step.possible_work.subtract(witness.possible_work)
+    return _share_operators(missing.select(lost_work.codes), additional.select(extra_work.codes))
+
+
+def _share_operators(missing: _Pieces, additional: _Pieces) -> bool:
+    return bool(np.isin(additional.operators, missing.operators).any())

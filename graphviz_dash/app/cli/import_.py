@@ -10,6 +10,7 @@ import click
 
 from graphviz_dash.app.documents.imports import build_import_document
 from graphviz_dash.cli.loading import add_executor_options
+from graphviz_dash.cli.options import JSON_OPTION
 from graphviz_dash.cli.progress_bar import show_progress
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import escape_control_characters
@@ -56,7 +57,7 @@ _MODES = (
 )
 @click.option("--join", is_flag=True, help="Treat all FILES as one run, regardless of their names.")
 @add_executor_options
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@JSON_OPTION
 def import_command(
     files: tuple[str, ...],
     output: Path,

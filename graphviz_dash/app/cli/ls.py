@@ -9,6 +9,7 @@ import click
 
 from graphviz_dash.app.documents.listed_experiments import ListedExperiment, list_experiments
 from graphviz_dash.bundle.read import is_bundle
+from graphviz_dash.cli.options import JSON_OPTION
 from graphviz_dash.cli.progress_bar import show_progress
 from graphviz_dash.cli.text.output import build_cell, create_table, print_json, print_table
 from graphviz_dash.errors import InputError, escape_control_characters
@@ -19,9 +20,7 @@ from graphviz_dash.ingest.summaries import get_default_summaries
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path), default=".")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
-)
+@JSON_OPTION
 def ls(path: Path, as_json: bool) -> None:
     """List the experiments and runs under PATH (default: this folder).
 

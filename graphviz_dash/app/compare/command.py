@@ -10,6 +10,7 @@ from graphviz_dash.analysis.ranks.ranks import compare_ranks
 from graphviz_dash.app.compare.documents.comparison import build_comparison_document
 from graphviz_dash.app.compare.text.comparison import print_comparison, print_comparison_summary
 from graphviz_dash.cli.loading import add_executor_options, open_experiment, resolve_experiment
+from graphviz_dash.cli.options import BASELINE_OPTION, JSON_OPTION, add_count_option
 from graphviz_dash.cli.text.brief import add_all_option, limit_output
 from graphviz_dash.cli.text.output import (
     print_json,
@@ -18,31 +19,14 @@ from graphviz_dash.cli.text.output import (
 
 @click.command("compare")
 @click.argument("experiment")
-@click.option(
-    "--baseline",
-    metavar="MODE",
-    help="Mode or name of the baseline run.  [default: eager]",
-)
-@click.option(
-    "--kernels",
-    "count",
-    default=10,
-    show_default=True,
-    type=click.IntRange(0),
-    help="Number of kernels that --all lists, largest change first; 0 for none.",
-)
-@click.option(
-    "--parts",
-    default=5,
-    show_default=True,
-    type=click.IntRange(0),
-    help="Number of modules and operators of the fastest run that --all lists; 0 for none.",
+@BASELINE_OPTION
+@add_count_option("--kernels", 10, "kernels that --all lists, largest change first")
+@add_count_option(
+    "--parts", 5, "modules and operators of the fastest run that --all lists", "parts"
 )
 @add_executor_options
 @add_all_option
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
-)
+@JSON_OPTION
 def compare_command(
     experiment: str,
     baseline: str | None,

@@ -22,6 +22,7 @@ from graphviz_dash.analysis.nodes.node_table import build_tables
 from graphviz_dash.app.compare.documents.run import build_run_document
 from graphviz_dash.app.compare.text.run import print_run, print_run_summary
 from graphviz_dash.cli.loading import open_run
+from graphviz_dash.cli.options import JSON_OPTION, add_count_option
 from graphviz_dash.cli.text.brief import add_all_option, limit_output
 from graphviz_dash.cli.text.output import (
     print_json,
@@ -36,18 +37,9 @@ from graphviz_dash.model.run import Experiment
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option(
-    "--nodes",
-    "count",
-    default=10,
-    show_default=True,
-    type=click.IntRange(0),
-    help="Number of nodes that --all lists per graph, longest first; 0 for none.",
-)
+@add_count_option("--nodes", 10, "nodes that --all lists per graph, longest first")
 @add_all_option
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
-)
+@JSON_OPTION
 def show(run: Path, count: int, everything: bool, as_json: bool) -> None:
     """Show a RUN: its main figures and graphs; with --all every figure, the environment, graphs
     with their longest nodes, and missing data.

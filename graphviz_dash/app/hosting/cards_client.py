@@ -52,8 +52,12 @@ class Card(msgspec.Struct, frozen=True):
 
     location_markup: str
     """Markup next to its name."""
+    outcome_markup: str
+    """Markup below its name: description, outcome and problems."""
+    bars_markup: str
+    """Bars of the step times, not shown in a table."""
     facts_markup: str
-    """Markup below its name."""
+    """Markup of the changes between baseline and fastest run."""
     pages: tuple[str, ...]
     """Names of the pages with content for it."""
     description: str

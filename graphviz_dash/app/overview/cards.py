@@ -54,18 +54,30 @@ def format_table_head(parameters: Mapping[str, list[str]]) -> str:
     return format_element("div", "".join(cells), "card-head")
 
 
+def format_row(name: str, card: Card) -> str:
+    """Format the row of the experiment called ``name``; narrow windows show it as a short card."""
+    parts = (_format_name(name, card), card.outcome_markup, card.facts_markup)
+    return format_element("article", "".join(parts), "card")
+
+
 def format_card(name: str, card: Card) -> str:
     """Format the card of the experiment called ``name``."""
     query = {"experiment": name}
-    # Open a program with many graphs on its Graphs page.
-    first = "graphs" if "graphs" in card.pages else "compare"
-    title = format_element("h2", link_markup(first, name, query, icon=False)) + card.location_markup
     pages = "".join(
         link_markup(page, get_title(PAGES[page].tab_of or page), query) for page in card.pages
     )
     parts = (
-        format_element("div", title, "card-title"),
+        _format_name(name, card),
+        card.outcome_markup,
+        card.bars_markup,
         card.facts_markup,
         format_element("div", pages, "card-pages"),
     )
     return format_element("article", "".join(parts), "card")
+
+
+def _format_name(name: str, card: Card) -> str:
+    # Open a program with many graphs on its Graphs page.
+    first = "graphs" if "graphs" in card.pages else "compare"
+    link = link_markup(first, name, {"experiment": name}, icon=False)
+    return format_element("div", format_element("h2", link) + card.location_markup, "card-title")

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final
 
 from graphviz_dash.app.hosting.cards_client import FIRST_CARDS, MAX_OPENED
-from graphviz_dash.app.overview.cards import format_card, format_table_head, format_title
+from graphviz_dash.app.overview.cards import format_row, format_table_head, format_title
 from graphviz_dash.ui.page.markup import format_element
 from graphviz_dash.ui.state.catalogue import list_known_experiments
 
@@ -49,11 +49,8 @@ def build_early_cards(visitor: str) -> str:
         )
         if card is None:
             return ""
-        rows.append(format_card(entry.name, card))
-    table = "".join(
-        format_element("div", format_element("div", row, **{"data-testid": "stHtml"}))
-        for row in rows
-    )
+        rows.append(format_row(entry.name, card))
+    table = format_element("div", format_element("div", "".join(rows), **{"data-testid": "stHtml"}))
     heading = format_element("div", format_title(listing), **{"data-testid": "stHtml"})
     content = heading + format_element("div", table, "st-key-card-table")
     return format_element("div", content, "early") + _REMOVAL_SCRIPT

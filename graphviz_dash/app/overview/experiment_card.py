@@ -35,20 +35,23 @@ def build_card(result: Comparison, experiment: Experiment, theme: Theme | None) 
     runs, best = experiment.runs, result.best
     manifest = result.runs[0].run.manifest
     gpu = manifest.environment.gpu_name.removeprefix("NVIDIA ")
+    description = describe_experiment(experiment)
     location = " · ".join(filter(None, (gpu, manifest.recording_day)))
-    facts = (
+    outcome = (
+        format_element("p", escape_html(description), "about"),
         format_hero(best) if best else format_uncompared(result, reading=theme is None),
         format_failures(result),
         _format_import(runs),
         format_doctor_verdicts(result),
         format_incomplete_traces(run.run for run in result.runs),
-        format_placeholder_bars(result) if theme is None else format_time_bars(result, theme),
-        format_changes(result, best, reading=theme is None),
     )
-    description = describe_experiment(experiment)
     return Card(
         location_markup=format_element("span", escape_html(location), "where"),
-        facts_markup=format_element("p", escape_html(description), "about") + "".join(facts),
+        outcome_markup="".join(outcome),
+        bars_markup=(
+            format_placeholder_bars(result) if theme is None else format_time_bars(result, theme)
+        ),
+        facts_markup=format_changes(result, best, reading=theme is None),
         pages=_list_pages(runs),
         description=description,
         created=max(run.manifest.created for run in runs),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +19,7 @@ from graphviz_dash.app.overview.cards import (
     NEWEST,
     PAGE,
     format_card,
+    format_row,
     format_table_head,
     format_title,
 )
@@ -104,7 +106,7 @@ def render() -> None:
         preload_all()
     for entry, slot in unread:
         with slot:
-            _load_card(entry, is_large=is_large)
+            _load_card(entry, is_table=is_table, is_large=is_large)
 
 
 def _get_first_listing() -> Catalogue:
@@ -147,14 +149,23 @@ def _show_cards(
     unread: list[tuple[Entry, DeltaGenerator]] = []
     # The style sheet lays the cards out as a responsive grid, or each as a row of a table.
     with st.container(key="card-table" if is_table else "cards", gap=None if is_table else "small"):
-        if is_table:
-            show_markup(format_table_head(url_state.get_parameters()))
+        # Successive rows are one element: the browser needs half the time of one element each.
+        rows = [format_table_head(url_state.get_parameters())] if is_table else []
         for number, entry in enumerate(entries):
             if number == _FIRST_CARDS:
+                show_markup(*rows)
+                rows.clear()
                 flush_to_browser()
-            slot = _show_card(entry, is_large=is_large)
+            card = _find_complete_card(entry, is_large=is_large)
+            if is_table and card is not None and not entry.is_upload:
+                rows.append(format_row(entry.name, card))
+                continue
+            show_markup(*rows)
+            rows.clear()
+            slot = _show_card(entry, card, is_table=is_table)
             if slot is not None:
                 unread.append((entry, slot))
+        show_markup(*rows)
         if not is_table:
             show_markup(_format_own_workload())
     return unread
@@ -327,31 +338,37 @@ def _format_own_workload() -> str:
     )
 
 
-def _show_card(entry: Entry, *, is_large: bool) -> DeltaGenerator | None:
-    """Show a card; return its placeholder if its traces are not loaded yet."""
+def _show_card(entry: Entry, card: Card | None, *, is_table: bool) -> DeltaGenerator | None:
+    """Show a card; return its placeholder if its traces are not loaded yet (None as ``card``)."""
     if not entry.is_upload:
-        return _show_card_or_slot(entry, is_large=is_large)
+        return _show_card_or_slot(entry, card, is_table=is_table)
     with st.container(key=f"upload-{entry.key}"):
-        slot = _show_card_or_slot(entry, is_large=is_large)
+        slot = _show_card_or_slot(entry, card, is_table=is_table)
         show_remove_button(entry)
     return slot
 
 
-def _show_card_or_slot(entry: Entry, *, is_large: bool) -> DeltaGenerator | None:
+def _show_card_or_slot(entry: Entry, card: Card | None, *, is_table: bool) -> DeltaGenerator | None:
+    format_entry = format_row if is_table else format_card
+    if card is not None:
+        show_markup(format_entry(entry.name, card))
+        return None
     try:
-        if STORE.has(entry.key, COMPARISON):
-            show_markup(format_card(entry.name, _get_full_card(entry)))
-            return None
-        if is_large and (card := FIRST_CARDS.find_current_card(entry.path, get_theme())):
-            show_markup(format_card(entry.name, card))
-            return None
-        markup = format_card(entry.name, _get_first_card(entry))
+        markup = format_entry(entry.name, _get_first_card(entry))
     except InputError as error:
         _show_unreadable(entry, str(error))
         return None
     slot = st.empty()
     slot.html(markup)
     return slot
+
+
+def _find_complete_card(entry: Entry, *, is_large: bool) -> Card | None:
+    """Return the card with the data of the traces, if they are loaded."""
+    with suppress(InputError):  # reported where the first card is built
+        if STORE.has(entry.key, COMPARISON):
+            return _get_full_card(entry)
+    return FIRST_CARDS.find_current_card(entry.path, get_theme()) if is_large else None
 
 
 def _get_first_card(entry: Entry) -> Card:
@@ -380,10 +397,11 @@ def _get_full_card(entry: Entry) -> Card:
     )
 
 
-def _load_card(entry: Entry, *, is_large: bool = False) -> None:
+def _load_card(entry: Entry, *, is_table: bool, is_large: bool) -> None:
+    format_entry = format_row if is_table else format_card
     card = FIRST_CARDS.get_card(entry.path, get_theme(), _stop_if_left) if is_large else None
     try:
-        show_markup(format_card(entry.name, card or _get_full_card(entry)))
+        show_markup(format_entry(entry.name, card or _get_full_card(entry)))
     except InputError as error:
         _show_unreadable(entry, str(error))
 

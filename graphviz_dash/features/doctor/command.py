@@ -28,6 +28,7 @@ from graphviz_dash.analysis.replay_check import ReplayDiagnosis, diagnose_replay
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.bundle.staging import create_scratch_folder
 from graphviz_dash.cli.loading import open_run
+from graphviz_dash.cli.options import JSON_OPTION
 from graphviz_dash.cli.text.brief import add_all_option, limit_output
 from graphviz_dash.cli.text.output import print_heading, print_json
 from graphviz_dash.errors import GraphvizDashError, InputError, MissingRequirementError
@@ -97,9 +98,7 @@ _PROGRAM_FAILED: Final = 7
     "--bundle, print only that check.",
 )
 @add_all_option
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
-)
+@JSON_OPTION
 @click.option(
     "--report",
     is_flag=True,

@@ -13,6 +13,7 @@ from graphviz_dash.analysis.metrics.run_selection import select_baseline
 from graphviz_dash.analysis.step_comparison.work_pairs import WorkPairs
 from graphviz_dash.bundle.ceilings import read_ceilings
 from graphviz_dash.cli.loading import open_run, open_run_trace
+from graphviz_dash.cli.options import JSON_OPTION
 from graphviz_dash.cli.text.brief import add_all_option, limit_output
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import InputError
@@ -80,9 +81,7 @@ def _compare_with_eager(run: Run) -> WorkPairs | None:
     help=f"Limits of the GPU, from `{MEASURE_COMMAND} -o FILE`.  [default: those of the run]",
 )
 @add_all_option
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
-)
+@JSON_OPTION
 def show_efficiency(
     run: Path, graph_id: str | None, key: str, file: Path | None, everything: bool, as_json: bool
 ) -> None:

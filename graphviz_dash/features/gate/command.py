@@ -10,6 +10,7 @@ import click
 
 from graphviz_dash.bundle.baseline import read_baseline
 from graphviz_dash.cli.loading import open_experiment
+from graphviz_dash.cli.options import JSON_OPTION
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.gate.document import build_gate_document
@@ -70,9 +71,7 @@ def parse_share(text: str) -> float:
     type=click.Path(path_type=Path),
     help="Write a baseline instead of gating.",
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
-)
+@JSON_OPTION
 def gate_command(
     experiments: tuple[Path, ...],
     baseline: Path | None,

@@ -10,6 +10,7 @@ from graphviz_dash.analysis.loop.keys import list_graph_names
 from graphviz_dash.analysis.nodes.node_table import NodeTable, build_table
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.cli.loading import open_run
+from graphviz_dash.cli.options import JSON_OPTION, add_count_option
 from graphviz_dash.cli.text.output import (
     print_json,
 )
@@ -23,18 +24,9 @@ from graphviz_dash.model.run import Run
 @click.command("diff")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.option(
-    "--nodes",
-    "count",
-    default=20,
-    show_default=True,
-    type=click.IntRange(0),
-    help="Number of different nodes to list; 0 for none.",
-)
+@add_count_option("--nodes", 20, "different nodes to list")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if anything differs, like git.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
-)
+@JSON_OPTION
 def diff_command(a: str, b: str, count: int, exit_code: bool, as_json: bool) -> None:
     """Compare two captured graphs: nodes and edges added, removed, changed, moved.
 

@@ -14,6 +14,7 @@ from graphviz_dash.analysis.loop.family_report import (
 )
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.cli.light import load_light_experiment
+from graphviz_dash.cli.options import JSON_OPTION, add_count_option
 from graphviz_dash.cli.text.brief import add_all_option, limit_output
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import InputError
@@ -57,18 +58,9 @@ from graphviz_dash.model.run import Run
     metavar="FILE",
     help="File with one request size per line, instead of the recorded sizes.",
 )
-@click.option(
-    "--list",
-    "count",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0),
-    help="Number of graphs of the family to list, by size.",
-)
+@add_count_option("--list", 0, "graphs of the family to list, by size")
 @add_all_option
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
-)
+@JSON_OPTION
 def ladder_command(
     experiment: Path,
     name: str | None,

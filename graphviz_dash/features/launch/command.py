@@ -9,6 +9,7 @@ import click
 from graphviz_dash.bundle.launch import LAUNCH_FILE, is_launch, read_launch
 from graphviz_dash.bundle.references import find_reference_launches, read_published_launch
 from graphviz_dash.cli.loading import open_experiment
+from graphviz_dash.cli.options import JSON_OPTION
 from graphviz_dash.cli.text.output import (
     print_json,
 )
@@ -37,9 +38,7 @@ from graphviz_dash.model.run import Experiment
 @click.option(
     "--published", is_flag=True, help="Also compare the recordings with NVIDIA's published times."
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
-)
+@JSON_OPTION
 def launch_command(
     paths: tuple[Path, ...], only_compare: bool, published: bool, as_json: bool
 ) -> None:

@@ -9,6 +9,7 @@ import click
 from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.ledger.report import build_ledger_report, predict_report
 from graphviz_dash.cli.loading import open_experiment
+from graphviz_dash.cli.options import BASELINE_OPTION, JSON_OPTION, add_count_option
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.features.ledger.changes import parse_changes
 from graphviz_dash.features.ledger.text import print_ledgers
@@ -21,18 +22,11 @@ from graphviz_dash.ingest.formats.snapshot_file import read_snapshot_file
 
 @click.command("memory")
 @click.argument("experiment", type=click.Path(path_type=Path))
-@click.option(
-    "--baseline",
-    metavar="MODE",
-    help="Mode or name of the baseline run.  [default: eager]",
-)
-@click.option(
+@BASELINE_OPTION
+@add_count_option(
     "--graphs",
-    "count",
-    default=10,
-    show_default=True,
-    type=click.IntRange(0),
-    help="Number of graphs to list per run, or of lines of a snapshot, largest first; 0 for none.",
+    10,
+    "graphs to list per run, or of lines of a snapshot, largest first",
 )
 @click.option(
     "--ledger",
@@ -49,9 +43,7 @@ from graphviz_dash.ingest.formats.snapshot_file import read_snapshot_file
     "512=1024, or device=80GiB. "
     "Repeatable.",
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
-)
+@JSON_OPTION
 def memory_command(
     experiment: Path,
     baseline: str | None,

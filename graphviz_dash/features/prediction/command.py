@@ -12,6 +12,7 @@ from graphviz_dash.analysis.prediction.predict import Prediction, predict
 from graphviz_dash.bundle.calibration import read_calibration
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.cli.loading import open_experiment, open_run, open_run_trace
+from graphviz_dash.cli.options import JSON_OPTION, add_count_option
 from graphviz_dash.cli.text.brief import add_all_option, limit_output
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import InputError
@@ -31,17 +32,9 @@ from graphviz_dash.model.run import Run
     type=click.Path(path_type=Path, dir_okay=False),
     help="Calibration of the target GPU, from `graphviz-dash calibrate`.  [default: H200]",
 )
-@click.option(
-    "--modules",
-    default=12,
-    show_default=True,
-    type=click.IntRange(0),
-    help="Number of modules that --all lists, largest saving first; 0 for none.",
-)
+@add_count_option("--modules", 12, "modules that --all lists, largest saving first", "modules")
 @add_all_option
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
-)
+@JSON_OPTION
 def predict_command(
     trace: Path, file: Path | None, modules: int, everything: bool, as_json: bool
 ) -> None:

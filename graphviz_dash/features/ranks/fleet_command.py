@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from graphviz_dash.cli.loading import add_executor_options
+from graphviz_dash.cli.options import JSON_OPTION
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ranks.fleet_document import build_fleet_document
@@ -37,7 +38,7 @@ _MAX_SHOWN = 20
     help="Store the tables in DIR as Parquet; passing DIR later re-queries them.",
 )
 @add_executor_options
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@JSON_OPTION
 def fleet_command(
     places: tuple[str, ...],
     output: Path | None,

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from graphviz_dash.cli.loading import open_run
+from graphviz_dash.cli.options import JSON_OPTION, add_count_option
 from graphviz_dash.cli.text.brief import add_all_option, limit_output
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import InputError
@@ -19,18 +20,9 @@ from graphviz_dash.model.absence import Missing
 
 @click.command("compile")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option(
-    "--causes",
-    "count",
-    default=10,
-    show_default=True,
-    type=click.IntRange(0),
-    help="Number of causes that --all lists, largest saving first; 0 for none.",
-)
+@add_count_option("--causes", 10, "causes that --all lists, largest saving first")
 @add_all_option
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
-)
+@JSON_OPTION
 def compile_command(run: Path, count: int, everything: bool, as_json: bool) -> None:
     """Explain how torch.compile handled a RUN: graph breaks, splits, skips, copies, recompiles.
 

@@ -65,6 +65,12 @@ def summarize_compilation(report: CompileReport) -> str:
         (cause for cause in report.causes if not isinstance(cause.gain_ns, Missing)), None
     )
     if not report.causes and _has_graphs_disabled(report):
+        if report.program_graphs:
+            graphs = pluralize(report.program_graphs, "CUDA graph")
+            return (
+                f"{summary} The program captures {graphs} itself; the traced steps launch none "
+                "of them."
+            )
         return (
             f'{summary} CUDA graphs were not enabled: torch.compile(mode="reduce-overhead") '
             "enables them."

@@ -33,9 +33,9 @@ _SAMPLES: Final = "sample_traces"
 _SUMMARY: Final = "search"
 """Kind of summary of the search of a large folder."""
 _MAX_SEARCHED: Final = 500
-"""Number of experiments above which a search costs more than drawing a page."""
+"""Number of folders above which a search costs more than drawing a page."""
 _REUSE_S: Final = 10.0
-"""Seconds that the search of such a folder is reused for a page that is loaded."""
+"""Seconds that a search of more folders is reused for a page that is loaded."""
 _REUSE_ON_PAGE_S: Final = 600.0
 """Seconds that it is reused for interactions on that page, each of which starts another search."""
 
@@ -197,6 +197,8 @@ class _NamedExperiments(Struct, frozen=True):
 
     experiments: tuple[tuple[str, Path], ...]
     problems: tuple[str, ...]
+    folder_count: int
+    """Number of folders searched."""
 
 
 def preload_searches() -> bool:
@@ -262,7 +264,7 @@ def _search(root: Path, reuse_s: float) -> _NamedExperiments:
         if (recent := _get_recent_search(root, reuse_s)) is not None:
             return recent
         result = _name(root, links=True)
-        if len(result.experiments) > _MAX_SEARCHED:
+        if result.folder_count > _MAX_SEARCHED:
             _SEARCHES[root] = _Search(result, time.monotonic())
             _store_search(root, result)
         else:
@@ -284,7 +286,8 @@ def _name(root: Path, *, links: bool) -> _NamedExperiments:
         path.name if path == root else str(path).removeprefix(prefix).replace(os.sep, "/")
         for path in result.experiments
     )
-    return _NamedExperiments(tuple(zip(names, result.experiments, strict=True)), result.problems)
+    experiments = tuple(zip(names, result.experiments, strict=True))
+    return _NamedExperiments(experiments, result.problems, result.folder_count)
 
 
 def list_launches() -> dict[str, Path]:

@@ -103,6 +103,15 @@ def test_a_read_in_each_tenth_step_is_part_of_the_loop() -> None:
     assert run["recorded_pauses"].value == 0
 
 
+def test_launches_of_a_cpu_that_runs_ahead_are_no_steps_in_the_headline() -> None:
+    """Launches of 12.7 us, and a wait of 28 ms for the GPU after them: 959 us per step."""
+    ahead = replace(recording(1), step_ns=(12_700,) * 27 + (300_000,) * 3, final_wait_ns=27_500_000)
+    result = compare_runs(make_experiment(recorded("ahead", ahead)))
+    assert result["ahead"]["recorded_step"].value == pytest.approx(958_000, rel=0.01)
+    assert format_recorded_steps(result["ahead"]) == ""
+    assert "958 µs" in build_headline(result)
+
+
 def test_the_run_without_graphs_is_the_baseline() -> None:
     result = compare_runs(make_experiment(*both()))
     assert result.baseline == "slow"

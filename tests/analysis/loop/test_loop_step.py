@@ -84,11 +84,19 @@ def test_a_server_that_waits_has_the_median_of_its_steps(tmp_path: Path) -> None
 
 
 def test_a_cpu_that_runs_ahead_has_a_mean(tmp_path: Path) -> None:
-    """Launches of 0.1 ms, each tenth of which waits for replays of 0.46 ms."""
-    run = with_steps(server(tmp_path, 16), *([100_000] * 9 + [3_700_000]) * 4)
+    """Launches of 0.1 ms, each tenth of which waits for replays that last longer than a step."""
+    run = with_steps(server(tmp_path, 16, gpu_share=3.0), *([100_000] * 9 + [3_700_000]) * 4)
     step = compute_program_step(run)
     assert not isinstance(step, Missing)
     assert (step.ns, step.is_median) == (460_000, False)
+
+
+def test_calls_at_the_start_are_no_cpu_that_runs_ahead(tmp_path: Path) -> None:
+    """Most steps between two compilations are calls that replay nothing, shorter than a replay."""
+    run = with_steps(server(tmp_path, 16), *[20_000] * 30, *[200_000_000] * 5)
+    step = compute_program_step(run)
+    assert not isinstance(step, Missing)
+    assert (step.ns, step.is_median) == (20_000, True)
 
 
 def test_a_mean_is_not_compared_with_a_median(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,21 +17,24 @@ from graphviz_dash.analysis.prediction.predict import Prediction, PredictionWarn
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.integrity import Claim, assess_integrity
 from graphviz_dash.analysis.trace.steps import find_steps
-from graphviz_dash.errors import InputError
 from graphviz_dash.exports.documents.integrity import build_integrity_document
 from graphviz_dash.features.efficiency.analysis.report import measure_run_efficiency
 from graphviz_dash.features.ranks.fleet import summarise_rank
 from graphviz_dash.features.torch_compile.analysis.step_time import compute_step_time
-from graphviz_dash.ingest.formats.registry import read_foreign
-from graphviz_dash.ingest.limits import DEFAULT_LIMITS
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.trace import Trace
 from graphviz_dash.narrative.low_confidence import describe_low_confidence
 from graphviz_dash.narrative.prediction import list_warnings
 from tests.analysis.frames import make_experiment, make_run
 from tests.analysis.predictions import CALIBRATION
+from tests.analysis.trace.damage import (
+    BOUND,
+    CHOICES,
+    Damage,
+    check_damage,
+    get_speedup,
+    run_clock,
+)
 from tests.analysis.trace.integrity_traces import (
-    GAP_NS,
     KERNEL_NS,
     Event,
     make_events,
@@ -42,16 +44,6 @@ from tests.analysis.trace.integrity_traces import (
     write_events,
 )
 from tests.cli.fixtures import Invoke
-
-BOUND = GAP_NS / KERNEL_NS
-
-
-def get_speedup(trace: Trace) -> float | str:
-    prediction = predict(trace, CALIBRATION)
-    if isinstance(prediction, Missing):
-        return prediction.reason
-    speedup = prediction.speedup
-    return speedup.reason if isinstance(speedup, Missing) else speedup.value
 
 
 def get_step(event: Event) -> int:
@@ -502,6 +494,35 @@ def test_work_of_other_sizes_is_not_less_work(tmp_path: Path) -> None:
     assert select_steps_with_less_work(tmp_path, events) == []
 
 
+@pytest.mark.parametrize(
+    ("lost_pairs", "complete"),
+    [((1, 12, 23, 34, 40, 51), ()), ((1, 12, 23, 34), (4, 5)), ((), (0, 1, 2, 3, 4, 5))],
+)
+def test_steps_that_lost_calls_must_have_all_work_of_the_others(
+    tmp_path: Path, lost_pairs: tuple[int, ...], complete: tuple[int, ...]
+) -> None:
+    """Work without a call may be of any operator: once 7.66x, where 6.3x was the limit."""
+    lost_calls = [1000 + 10 * step + kernel for step in range(6) for kernel in (7, 8, 9)]
+    events = remove(
+        make_events(),
+        lambda e: (
+            e["args"].get("correlation", 0) - 1000 in lost_pairs
+            or (e["cat"] == "cuda_runtime" and e["args"].get("correlation") in lost_calls)
+        ),
+    )
+    trace = read_events(events, tmp_path / "t.json")
+    assert assess_integrity(trace).complete_steps == complete
+    speedup = get_speedup(trace)
+    if complete:
+        assert isinstance(speedup, float)
+        assert speedup <= BOUND
+    else:
+        assert speedup == (
+            "6 of 6 steps launch less work than others with the same operators, and no step is "
+            "complete"
+        )
+
+
 def test_a_warm_up_with_more_work_shows_no_loss(tmp_path: Path) -> None:
     lost = range(1015, 1060, 10)
     events = remove(make_events(), lambda e: e["args"].get("correlation") in lost)
@@ -775,176 +796,21 @@ def test_equal_kernels_of_a_replay_are_not_repeated(tmp_path: Path) -> None:
     assert [step.kernels for step in find_steps(trace)] == [11] * 6
 
 
-DAMAGE = st.fixed_dictionaries(
-    {
-        "seed": st.integers(0, 1 << 20),
-        "steps": st.integers(1, 7),
-        "kernels": st.integers(1, 8),
-        "lost_kernels": st.sampled_from([0.0, 0.0, 0.02, 0.1, 0.5, 0.9]),
-        "lost_launches": st.sampled_from([0.0, 0.0, 0.02, 0.1, 0.5]),
-        "lost_step": st.one_of(st.none(), st.tuples(st.integers(0, 6), st.floats(0, 1))),
-        "merged": st.sampled_from([None, None, None, "text", "pid", "ids", "device"]),
-        "double_marks": st.booleans(),
-        "repeated": st.sampled_from([0.0, 0.0, 0.3, 1.0]),
-        "clock": st.sampled_from([0, 0, -3, 40, -500, 5_000]),
-        "rate": st.sampled_from([1.0, 1.0, 0.95, 0.99, 1.03]),
-        "lost_pairs": st.sampled_from([0.0, 0.0, 0.02, 0.1, 0.3]),
-        "order": st.sampled_from(["steps", "time", "work last", "work first", "random"]),
-        "cut": st.one_of(st.just(1.0), st.floats(0.05, 1)),
-    }
+DAMAGE = st.builds(
+    Damage,
+    seed=st.integers(0, 1 << 20),
+    steps=st.integers(1, 7),
+    kernels=st.integers(1, 8),
+    lost_step=st.one_of(st.none(), st.tuples(st.integers(0, 6), st.floats(0, 1))),
+    cut=st.one_of(st.just(1.0), st.floats(0.05, 1)),
+    **{name: st.sampled_from(values) for name, values in CHOICES.items()},
 )
-
-
-def get_launch(event: Event) -> tuple[str, int]:
-    """Rank, if labelled, and id of a kernel or its launch."""
-    label = event["pid"][:6] if isinstance(event["pid"], str) else ""
-    return label, event["args"]["correlation"]
-
-
-def run_clock(events: list[Event], rate: float, scaled: tuple[str, ...]) -> None:
-    """Let the clock of the GPU run at another rate than that of the CPU."""
-    first = min((event["ts"] for event in events), default=0)
-    for event in events:
-        if event["cat"] == "kernel" and rate != 1:
-            event["ts"] = first + (event["ts"] - first) * rate
-            event["dur"] *= rate if "dur" in scaled else 1
-
-
-def compute_bound(how: dict[str, object]) -> float:
-    """Compute the highest possible speedup of a step.
-
-    A kernel whose call is in no step but a possible warm-up cannot be missed. Nor can a clock that
-    runs slow without contradicting the CPU, which shortens all work.
-    """
-    steps, kernels = (int(str(how[key])) for key in ("steps", "kernels"))
-    length = kernels * GAP_NS // 1000 + 10
-    begin = 1_700_000_000_000_000 + (length if steps > 2 else 0)
-    seen: dict[object, set[int]] = {}
-    for event in damage_events(how):
-        if event["name"] == "cudaLaunchKernel":
-            offset = (event["ts"] - begin) % length
-            indices = seen.setdefault(event["pid"], set())
-            indices.update({int(offset) // (GAP_NS // 1000)} if event["ts"] >= begin else ())
-    fewest = max(min(map(len, seen.values()), default=1), 1)
-    return BOUND * kernels / fewest / min(float(str(how["rate"])), 1.0)
-
-
-def lose_pairs(events: list[Event], share: float, draw: random.Random) -> list[Event]:
-    """Lose launches together with their kernels."""
-    launches = {get_launch(e) for e in events if "correlation" in e["args"]}
-    lost = {launch for launch in sorted(launches) if draw.random() < share}
-    return remove(events, lambda e: "correlation" in e["args"] and get_launch(e) in lost)
-
-
-def damage_events(how: dict[str, object]) -> list[Event]:
-    draw = random.Random(str(how["seed"]))
-    size = {"steps": int(str(how["steps"])), "kernels": int(str(how["kernels"]))}
-    events = make_events(**size)
-    match how["merged"]:
-        case "text":
-            events = [
-                event | {"pid": f"[TP0{rank}] {event['pid']}"}
-                for rank in (0, 1)
-                for event in make_events(**size)
-            ]
-        case "pid":
-            events += make_events(**size, pid=7)
-        case "ids":
-            events += make_events(**size, first_id=5000)
-        case "device":
-            events += make_events(**size, first_id=5000, device=1)
-    events = lose_pairs(events, float(str(how["lost_pairs"])), draw)
-    lost_work, lost_calls = float(str(how["lost_kernels"])), float(str(how["lost_launches"]))
-    events = remove(events, lambda e: e["cat"] == "kernel" and draw.random() < lost_work)
-    lost_step = how["lost_step"]
-    if isinstance(lost_step, tuple):
-        length = size["kernels"] * GAP_NS // 1000 + 10
-        begin = 1_700_000_000_000_000 + lost_step[0] * length
-        first = begin + lost_step[1] * length
-        events = remove(
-            events, lambda e: e["cat"] == "kernel" and first <= e["ts"] < begin + length
-        )
-    # Without its kernel and its launch, a piece of work leaves no trace.
-    launched = {get_launch(e) for e in events if e["cat"] == "kernel"}
-    events = remove(
-        events,
-        lambda e: (
-            e["name"] == "cudaLaunchKernel"
-            and get_launch(e) in launched
-            and draw.random() < lost_calls
-        ),
-    )
-    if how["double_marks"]:
-        events += [e | {"tid": 9} for e in events if e["cat"] == "user_annotation"]
-    run_clock(events, float(str(how["rate"])), ("ts", "dur"))
-    for event in events:
-        if event["cat"] == "kernel":
-            event["ts"] += int(str(how["clock"]))
-    repeated = float(str(how["repeated"]))
-    events += [dict(event) for event in events if draw.random() < repeated]
-    match how["order"]:
-        case "time":
-            events.sort(key=lambda e: int(e["ts"]))
-        case "work last":
-            events.sort(key=lambda e: e["cat"] == "kernel")
-        case "work first":
-            events.sort(key=lambda e: e["cat"] != "kernel")
-        case "random":
-            draw.shuffle(events)
-    return events
-
-
-def check_damage(how: dict[str, object], folder: Path) -> None:
-    """No speedup is above the bound, and each value is inside its spread."""
-    try:
-        trace = read_events(damage_events(how), folder / "t.json", float(str(how["cut"])))
-    except InputError:
-        return
-    speedup = get_speedup(trace)
-    bound = compute_bound(how)
-    assert isinstance(speedup, str) or speedup <= bound, speedup
-    check_separated(how, folder)
-    check_sums(trace)
-    (run,) = compare_runs(make_experiment(make_run("eager", trace=trace))).runs
-    if (how["merged"], how["cut"], how["lost_pairs"]) == (None, 1.0, 0.0):
-        for name in ("kernels", "launches"):
-            assert run[name].value in (None, how["kernels"]), run[name]
-    for figure in run.metrics:
-        if figure.spread is not None and figure.value is not None:
-            high = figure.spread.high
-            assert figure.spread.low <= figure.value, figure
-            assert high is None or figure.value <= high, figure
-
-
-def check_sums(trace: Trace) -> None:
-    """Each row is in one step at most, and parts of a step are no longer than it."""
-    steps = find_steps(trace)
-    rows = [row for step in steps for row in step.gpu_rows.tolist()]
-    assert len(rows) == len(set(rows)) <= len(trace.gpu)
-    for step in steps:
-        counted = step.kernels + step.copies + step.sets + step.whole_graphs
-        assert counted == len(step.gpu_rows)
-        assert 0 <= step.busy_ns <= min(step.duration_ns, step.work_ns)
-    integrity = assess_integrity(trace, steps)
-    assert 0 <= integrity.launches_with_work <= integrity.launches
-    assert 0 <= integrity.kernels_with_launch <= integrity.kernels
-    assert set(integrity.complete_steps) <= set(range(integrity.steps))
-
-
-def check_separated(how: dict[str, object], folder: Path) -> None:
-    """No rank of a merged trace has a speedup above the bound, or work of another rank."""
-    if how["merged"] not in ("text", "pid"):
-        return
-    with suppress(InputError):
-        for content in read_foreign(folder / "t.json", folder, DEFAULT_LIMITS):
-            assert content.trace is not None
-            speedup = get_speedup(content.trace)
-            assert isinstance(speedup, str) or speedup <= compute_bound(how), speedup
 
 
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(how=DAMAGE)
-def test_no_speedup_is_above_the_bound(tmp_path: Path, how: dict[str, object]) -> None:
-    check_damage(how, tmp_path)
+@given(damage=DAMAGE)
+def test_no_speedup_is_above_the_bound(tmp_path: Path, damage: Damage) -> None:
+    """``python -m evaluation.traces.bounds`` tries 10,000."""
+    check_damage(damage, tmp_path)

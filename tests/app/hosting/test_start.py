@@ -207,7 +207,7 @@ def test_what_could_not_be_read_at_the_start_is_looked_at_anew(
     with pytest.raises(InputError, match="missing"):
         overview._get_first_card(entry)
     (tmp_path / "aside").rename(graphs)
-    assert 'class="hero"' in overview._get_first_card(entry).facts_markup
+    assert 'class="hero"' in overview._get_first_card(entry).outcome_markup
 
 
 def test_who_asks_for_what_the_process_does_not_tell_waits_for_its_end_only(
@@ -236,7 +236,7 @@ def test_the_server_makes_the_cards_itself_where_the_process_fails(
     assert cards.get_card(path) is None
     monkeypatch.setattr(overview, "FIRST_CARDS", cards)
     card = overview._get_first_card(catalogue.Entry("toy", path))
-    assert 'class="hero"' in card.facts_markup
+    assert 'class="hero"' in card.outcome_markup
 
 
 @pytest.mark.skipif(not hasattr(os, "getpriority"), reason="the system has no such priorities")
@@ -330,5 +330,5 @@ def test_a_trace_that_cannot_be_read_is_told_in_the_place_of_its_card(
     told: list[str] = []
     monkeypatch.setattr(overview, "show_error_panel", lambda *words: told.extend(words))
     monkeypatch.setattr(overview, "get_theme", lambda: "light")
-    overview._load_card(entry)
+    overview._load_card(entry, is_table=False, is_large=False)
     assert told[0] == "toy cannot be read"

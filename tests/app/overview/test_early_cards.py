@@ -26,7 +26,7 @@ from tests.ui.tabs import Theme, tab
 from tests.ui.waits import idle
 
 EMPTY = b"<html><head></head><body><div id=root></div></body></html>"
-NO_CARD = Card("", "", (), "", "2026-01-01T00:00:00+00:00", None, ())
+NO_CARD = Card("", "", "", "", (), "", "2026-01-01T00:00:00+00:00", None, ())
 
 
 def set_cards(monkeypatch: pytest.MonkeyPatch, card: Card | None) -> None:
@@ -143,7 +143,7 @@ def show_early_rows(page: Page, dashboard: str, monkeypatch: pytest.MonkeyPatch)
     set_cards(monkeypatch, NO_CARD)
     monkeypatch.setattr(early_cards, "MAX_OPENED", 1)
     monkeypatch.setattr(early_cards, "list_known_experiments", lambda _: listing)
-    monkeypatch.setattr(early_cards, "format_card", lambda *_: cards.pop(0))
+    monkeypatch.setattr(early_cards, "format_row", lambda *_: cards.pop(0))
     monkeypatch.setattr(early_cards, "format_title", lambda _: title)
     # Streamlit, whose page replaces the rows, is not in this document.
     content = re.sub(r"<script.*?</script>", "", build_early_cards("visitor"), flags=re.DOTALL)

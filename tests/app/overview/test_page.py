@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.app.hosting import server
-from graphviz_dash.app.hosting.cards_client import FirstCards
+from graphviz_dash.app.hosting.cards_client import Card, FirstCards
 from graphviz_dash.app.overview import page as overview
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest import summaries
@@ -98,7 +98,7 @@ def test_the_cards_of_the_first_screen_are_sent_before_the_others(
     sent: list[str] = []
     pauses: list[int] = []
 
-    def send(entry: Entry, *, is_large: bool) -> None:
+    def send(entry: Entry, _: Card | None, *, is_table: bool) -> None:
         sent.append(entry.name)
 
     def pause() -> None:
@@ -109,6 +109,18 @@ def test_the_cards_of_the_first_screen_are_sent_before_the_others(
     shown("overview")
     assert pauses == [4]
     assert len(sent) == 6
+
+
+def test_rows_with_complete_cards_are_few_elements_without_what_tables_hide(roots: Path) -> None:
+    for number in range(overview._MAX_CARDS + 1):
+        make_experiment(roots / f"toy-{number}", work=STEP)
+    shown("overview")  # loads the traces
+    page = shown("overview")
+    elements = [element.proto.body for element in page.get("html")]
+    rows = [element.count("<article") for element in elements if "<article" in element]
+    assert rows == [overview._FIRST_CARDS, len(_titles(page)) - overview._FIRST_CARDS]
+    assert 'class="bars"' not in markup(page)
+    assert 'class="bars"' in markup(shown("overview", view="Cards"))
 
 
 def _titles(page: AppTest) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from enum import IntEnum
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from collectors.replays.marks_file import MarksFile
+from collectors.replays.marks_file import MAX_GRAPHS, MarksFile
 from tests.faults import Countdown
 
 EDGES = {(0, 1), (0, 2), (1, 3), (2, 3)}
@@ -151,3 +152,40 @@ def test_a_graph_keeps_its_order_with_each_failing_call(
     assert last == "marked"
     assert not driver.graph.edges & EDGES, "marks are between the nodes"
     marker.file.close()
+
+
+def test_counters_are_zero_before_the_first_replay(
+    tmp_path: Path, marks: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[str, tuple[Any, ...]]] = []
+
+    def add(name: str, *results: Any) -> None:
+        def function(*arguments: Any) -> tuple[Any, ...]:
+            calls.append((name, arguments))
+            return (Status.SUCCESS, *(results or (None,)))
+
+        monkeypatch.setattr(marks.driver, name, function, raising=False)
+
+    for name, result in (
+        ("cuMemHostRegister", None),
+        ("cuMemHostGetDevicePointer", 4096),
+        ("cuMemAlloc", 8192),
+        ("cuStreamCreate", "own"),
+        ("cuMemsetD32Async", None),
+        ("cuStreamSynchronize", None),
+        ("cuStreamDestroy", None),
+    ):
+        add(name, result)
+    monkeypatch.setattr(marks, "relax_capture_mode", nullcontext)
+    for name in ("CU_MEMHOSTREGISTER_DEVICEMAP", "CU_MEMHOSTREGISTER_PORTABLE"):
+        monkeypatch.setattr(marks.driver, name, 0, raising=False)
+    flags = SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
+    monkeypatch.setattr(marks.driver, "CUstream_flags", flags, raising=False)
+    marks.Marker(tmp_path / "marks")
+    # Behind a program's work on the default stream, the counters would be cleared during replays.
+    assert calls[-4:] == [
+        ("cuStreamCreate", (1,)),
+        ("cuMemsetD32Async", (8192, 0, MAX_GRAPHS, "own")),
+        ("cuStreamSynchronize", ("own",)),
+        ("cuStreamDestroy", ("own",)),
+    ]

@@ -32,6 +32,11 @@ from tests.samples import SAMPLES
             "mlp-train/compile-default",
             ' CUDA graphs were not enabled: torch.compile(mode="reduce-overhead") enables them.',
         ),
+        (
+            "recorded-sglang/default-sizes",
+            " The program captures 206 CUDA graphs itself; the traced steps launch none of them.",
+        ),
+        ("recorded-vllm/default-sizes", " No recorded cause prevents CUDA graphs."),
         ("mlp-train/compile", " No recorded cause prevents CUDA graphs."),
     ],
 )

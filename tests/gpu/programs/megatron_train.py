@@ -103,7 +103,8 @@ def main() -> None:
             parameter.grad = parameter.main_grad.to(parameter.dtype)
         optimizer.step()
         for parameter in model.parameters():
-            # A captured backward pass would add to this memory after it is freed.
+            # A captured backward pass would add to this memory after it is freed. In ``local``, the
+            # wrapper's hook would add it to main_grad on another stream, next to a replay.
             parameter.grad = None
         if step < 6 or step % 10 == 9:
             values.append(float(losses[0]["loss"]))

@@ -84,7 +84,11 @@ def test_the_next_server_lists_a_large_folder_as_stored(
 def test_a_small_folder_is_always_searched(
     roots: Path, now: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogue, "_MAX_SEARCHED", 1)
+    monkeypatch.setattr(catalogue, "_MAX_SEARCHED", 2)
     make_run(roots / "first", "eager")
     assert list_names(reuses_search=False) == ["first"]
     assert not catalogue.preload_searches()
+    # A search of many folders costs as much if they contain no experiment.
+    (roots / "empty").mkdir()
+    assert list_names(reuses_search=False) == ["first"]
+    assert catalogue.preload_searches()

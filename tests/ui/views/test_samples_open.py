@@ -13,6 +13,13 @@ OF_A_RUN = ("graph", "memory", "timeline")
 """Pages that show one run of the address."""
 
 UNEXPLAINED = re.compile(r">\s*(None|nan|NaN|NaT|null|inf|-inf)\s*<")
+DELETED = re.compile(
+    r"integer nanoseconds|Made with Streamlit|Lower bound for any number of streams"
+    r"|longest chain of possible dependencies"
+)
+"""Text that no page repeats from a table or a document."""
+FOLDED = re.compile("Device-side launch|records are matched|A Memcpy node in the middle")
+"""Text that pages show in an expander only."""
 ABSENT = re.compile(r'<\w+ class="[^"]*\babsent\b[^"]*"([^>]*)>')
 
 
@@ -22,6 +29,9 @@ def check(name: str, **parameters: str) -> None:
     assert text, (name, parameters)
     assert UNEXPLAINED.findall(text) == [], (name, parameters)
     assert [of for of in ABSENT.findall(text) if 'title="' not in of] == [], (name, parameters)
+    assert DELETED.findall(text) == [], (name, parameters)
+    folded = "".join(str(piece.value) for fold in page.expander for piece in fold.get("html"))
+    assert len(FOLDED.findall(text)) == len(FOLDED.findall(folded)), (name, parameters)
     assert [box.value for box in (*page.error, *page.warning)] == [], (name, parameters)
 
 
@@ -36,6 +46,6 @@ def test_a_sample_opens_on_every_page(look_in: LookIn, experiment: str) -> None:
     # Alone: each page lists all that there is.
     look_in(SAMPLES / experiment)
     runs = sorted(path.parent.name for path in (SAMPLES / experiment).glob("*/manifest.json"))
-    for page in (*PAGES[1:], "launch"):
+    for page in (*PAGES[1:], "compile", "launch"):
         for run in runs if page in OF_A_RUN else [None]:
             check(page, experiment=experiment, **({} if run is None else {"run": run}))

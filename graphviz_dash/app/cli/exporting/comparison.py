@@ -15,21 +15,18 @@ from graphviz_dash.app.report.report import write_report
 from graphviz_dash.app.report.static_charts import draw_charts
 from graphviz_dash.cli.exporting.files import OUTPUT_OPTION, print_file
 from graphviz_dash.cli.loading import open_experiment
+from graphviz_dash.cli.options import BASELINE_OPTION
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.exports.equation import build_equation_frame, build_pair_frame
 from graphviz_dash.exports.tables import build_kernel_frame, write_table
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import format_bytes
 
-_BASELINE_OPTION = click.option(
-    "--baseline", metavar="MODE", help="Mode or name of the baseline run.  [default: eager]"
-)
-
 
 @click.command(short_help="Kernels of all runs as a table.")
 @click.argument("experiment", type=click.Path(path_type=Path))
 @OUTPUT_OPTION
-@_BASELINE_OPTION
+@BASELINE_OPTION
 def kernels(experiment: Path, file: Path, baseline: str | None) -> None:
     """Write the kernels of an EXPERIMENT's traced steps as .csv or .parquet."""
     loaded_experiment = open_experiment(experiment)
@@ -42,7 +39,7 @@ def kernels(experiment: Path, file: Path, baseline: str | None) -> None:
 @click.command(short_help="Time savings by module and operator as a table.")
 @click.argument("experiment", type=click.Path(path_type=Path))
 @OUTPUT_OPTION
-@_BASELINE_OPTION
+@BASELINE_OPTION
 def equation(experiment: Path, file: Path, baseline: str | None) -> None:
     """Write the time savings of an EXPERIMENT's runs, by module and operator, as .csv or .parquet.
 
@@ -54,7 +51,7 @@ def equation(experiment: Path, file: Path, baseline: str | None) -> None:
 @click.command(short_help="Matched work of two runs as a table.")
 @click.argument("experiment", type=click.Path(path_type=Path))
 @OUTPUT_OPTION
-@_BASELINE_OPTION
+@BASELINE_OPTION
 def pairs(experiment: Path, file: Path, baseline: str | None) -> None:
     """Write the matches between the baseline's work and each run of an EXPERIMENT, as .csv or
     .parquet.
@@ -67,7 +64,7 @@ def pairs(experiment: Path, file: Path, baseline: str | None) -> None:
 @click.command(short_help="Report as one HTML file, to send or print.")
 @click.argument("experiment", type=click.Path(path_type=Path))
 @OUTPUT_OPTION
-@_BASELINE_OPTION
+@BASELINE_OPTION
 def html(experiment: Path, file: Path, baseline: str | None) -> None:
     """Write a report on an EXPERIMENT as one self-contained HTML file, to send or print.
 

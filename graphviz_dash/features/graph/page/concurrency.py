@@ -24,7 +24,7 @@ from graphviz_dash.features.prediction.charts.streams import draw_schedule, draw
 from graphviz_dash.features.prediction.stream_narrative import describe_parallel
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.columns import MICROSECONDS, SHARE, Column
-from graphviz_dash.ui.page.frame import draw_figure
+from graphviz_dash.ui.page.frame import draw_figure, show_fold
 from graphviz_dash.ui.page.markup import (
     escape_html,
     escape_markdown,
@@ -46,23 +46,20 @@ def show_streams_panel(address: GraphAddress, full_graph: ExpandedGraph, theme: 
         st.caption(escape_markdown(f"No prediction: {prediction.reason}."))
         return
     captured_plan = get_plan(*address[:2])
-    sentences = describe_parallel(address[1], captured_plan, prediction)
-    show_markup(*_format_findings(sentences))
+    finding, *_ = describe_parallel(address[1], captured_plan, prediction)
+    show_markup(format_element("p", escape_html(finding), "said"))
     measured = {} if plan is None else get_times_by_streams(plan)
     if captured_plan is not None or (len(prediction.rows) == 1 and not measured):
         return
     draw_figure(draw_streams(prediction, measured, theme), "streams")
     slowed = find_contentions(prediction, _MAX_CONTENTIONS)
     if slowed:
-        expander = st.expander(
+        show_fold(
             "Time lost to contention",
-            icon=":material/compress:",
-            key="contention",
-            on_change="rerun",
+            "contention",
+            lambda: _show_contentions(slowed, full_graph),
+            ":material/compress:",
         )
-        if expander.open:
-            with expander:
-                _show_contentions(slowed, full_graph)
 
 
 def _format_findings(sentences: Sequence[str]) -> list[str]:
@@ -108,15 +105,12 @@ def show_concurrency_panel(
         draw_figure(chart, "schedules")
     if not outcome.measured.edges:
         return
-    expander = st.expander(
+    show_fold(
         "Time lost between dependent nodes",
-        icon=":material/hourglass_empty:",
-        key="lost-time",
-        on_change="rerun",
+        "lost-time",
+        lambda: _show_edges(outcome, full_graph),
+        ":material/hourglass_empty:",
     )
-    if expander.open:
-        with expander:
-            _show_edges(outcome, full_graph)
 
 
 def _show_edges(outcome: Concurrency, full_graph: ExpandedGraph) -> None:

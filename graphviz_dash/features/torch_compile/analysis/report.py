@@ -63,6 +63,8 @@ class CompileReport(Struct, frozen=True):
     """Rule outcomes, violated rules first."""
     tree: ProgramTree
     """Tree of the program, from user functions to graphs."""
+    program_graphs: int
+    """Graphs that the program or its engine captured without torch.compile."""
 
     @property
     def replays(self) -> float | None:
@@ -96,12 +98,19 @@ def build_compile_report(
         causes=causes,
         rules=build_rule_outcomes(compilation, time, causes),
         tree=build_program_tree(compilation, time, step_ns, causes),
+        program_graphs=_count_program_graphs(run, compilation),
     )
 
 
 def has_compile_report(run: Run) -> bool:
     """Check whether ``run`` has a compile report."""
     return run.compilation is not None or _infer_compilation(run) is not None
+
+
+def _count_program_graphs(run: Run, compilation: Compilation) -> int:
+    """Count the top-level graphs that are not those of the cudagraph trees."""
+    graph_count = sum(graph.parent is None for graph in run.graphs)
+    return max(0, graph_count - len(compilation.nodes))
 
 
 def _infer_compilation(run: Run) -> Compilation | None:
