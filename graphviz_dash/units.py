@@ -92,9 +92,12 @@ def format_percent(fraction: float | None) -> str:
 
 
 def pluralize(number: int, noun: str) -> str:
-    """Format a count with its noun: ``1 node``, ``1,204 nodes``, ``2 matches``."""
-    ending = "" if number == 1 else "es" if noun.endswith(("ch", "ss")) else "s"
-    return f"{number:,} {noun}{ending}"
+    """Format a count with its noun: ``1 node``, ``1,204 nodes``, ``2 matches``, ``3 copies``."""
+    if number == 1:
+        return f"1 {noun}"
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{number:,} {noun[:-1]}ies"
+    return f"{number:,} {noun}{'es' if noun.endswith(('ch', 'ss')) else 's'}"
 
 
 def format_count(value: float | None) -> str:

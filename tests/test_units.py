@@ -96,6 +96,9 @@ def test_percentages_are_never_whole_unless_they_are(fraction: float | None, tex
         (1204, "node", "1,204 nodes"),
         (1, "launch", "1 launch"),
         (2, "launch", "2 launches"),
+        (1, "copy", "1 copy"),
+        (120, "copy", "120 copies"),
+        (2, "key", "2 keys"),
     ],
 )
 def test_counts_with_their_nouns(number: int, noun: str, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -9,7 +10,7 @@ import msgspec
 
 from graphviz_dash.bundle.document import Document, write_atomically
 from graphviz_dash.bundle.files import is_foreign_link, is_utf8
-from graphviz_dash.bundle.schema import MAX_PART_BYTES
+from graphviz_dash.bundle.schema import MANIFEST_FILE, MAX_PART_BYTES
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.launch import (
     LAUNCH_FORMAT_NAME,
@@ -42,17 +43,19 @@ def is_launch(path: Path) -> bool:
 
 def find_launches(root: Path, depth: int = 3) -> list[Path]:
     """Find the folders with a recording at or below ``root``, sorted, down to ``depth`` levels.
-    Skips links, hidden folders and inaccessible folders."""
-    folders = [root] if is_launch(root) else []
-    if depth <= 0:
-        return folders
+    Skips run bundles, links, hidden folders and inaccessible folders."""
+    # Each folder is listed once, because pages search again.
     try:
-        children = sorted(root.iterdir())
+        with os.scandir(root) as entries:
+            kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
     except OSError:
+        kinds = {LAUNCH_FILE: False}
+    folders = [root] if LAUNCH_FILE in kinds and is_launch(root) else []
+    if depth <= 0 or MANIFEST_FILE in kinds:
         return folders
-    for child in children:
-        if child.is_dir() and not child.is_symlink() and not child.name.startswith("."):
-            folders += find_launches(child, depth - 1)
+    for name in sorted(kinds):
+        if kinds[name] and not name.startswith("."):
+            folders += find_launches(root / name, depth - 1)
     return folders
 
 

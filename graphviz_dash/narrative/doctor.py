@@ -19,7 +19,7 @@ from graphviz_dash.model.doctor import DoctorReport, Evidence, Finding, OutputCh
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.replay_check import format_replay_verdict
-from graphviz_dash.units import format_bytes, format_count, format_ns
+from graphviz_dash.units import format_bytes, format_count, format_ns, pluralize
 
 
 def format_evidence_value(evidence: Evidence) -> str:
@@ -104,17 +104,19 @@ def format_doctor_verdict(diagnosis: Diagnosis) -> str:
                 f"The capture {verb}{_format_location(first)}: {_format_title(first)}.{more}{also}"
             )
         case CaptureOutcome.SILENT:
-            nodes = "" if report.nodes is None else f" ({format_count(report.nodes)} nodes)"
+            nodes = "" if report.nodes is None else f" ({pluralize(report.nodes, 'node')})"
             if report.captured:
                 lead = f"The capture succeeds{nodes}, but replays do not reproduce the {subject}"
             else:
                 lead = f"Nothing was captured, but replays would not reproduce the {subject}"
+            if not findings:
+                return f"{lead}."
             return (
                 f"{lead}: "
                 f"{_format_title(findings[0])}{_format_location(findings[0])}{_count_others(silent)}."
             )
         case CaptureOutcome.HEALTHY:
-            nodes = "" if report.nodes is None else f" into {format_count(report.nodes)} nodes"
+            nodes = "" if report.nodes is None else f" into {pluralize(report.nodes, 'node')}"
             equal = _describe_equal_outputs(report)
             if diagnosis.costly_groups:
                 first = findings[0]

@@ -8,10 +8,12 @@ from playwright.sync_api import Page, expect
 
 from graphviz_dash.ui.state.catalogue import format_pair_name
 from tests.ui.standing import follow
+from tests.ui.waits import idle
 
 pytestmark = pytest.mark.ui
 
-WIDTH, HEIGHT = 1440, 860
+SCREENS = ((1280, "dark"), (1280, "light"), (360, "dark"))
+HEIGHT = 860
 PAIR = urlencode({"experiment": format_pair_name("gpt-train/partial", "gpt-train/graph")})
 DAYS = urlencode({"experiment": format_pair_name("moved-inputs/graph", "mlp-train/graph")})
 TASKS = {
@@ -67,7 +69,6 @@ TASKS = {
 
 @pytest.fixture
 def page(dashboard_tab: Page) -> Page:
-    dashboard_tab.set_viewport_size({"width": WIDTH, "height": HEIGHT})
     return dashboard_tab
 
 
@@ -76,13 +77,19 @@ def test_a_task_is_answered_on_the_first_screen(page: Page, task: str) -> None:
     address, element, answer = TASKS[task]
     follow(page, address)
     place = page.locator(element).first
-    expect(place).to_contain_text(re.compile(answer, re.S))
-    box = place.bounding_box()
-    assert box is not None
-    assert box["y"] + box["height"] <= HEIGHT
+    for width, theme in SCREENS:
+        page.set_viewport_size({"width": width, "height": HEIGHT})
+        page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+        idle(page)
+        expect(place).to_contain_text(re.compile(answer, re.S))
+        expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
+        box = place.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= HEIGHT, (width, theme)
 
 
 def test_every_page_links_to_its_help_and_shares_its_address(page: Page, dashboard: str) -> None:
+    page.set_viewport_size({"width": SCREENS[0][0], "height": HEIGHT})
     follow(page, "compare?experiment=mlp-train")
     help_link = page.locator("h1 a.page-help")
     expect(help_link).to_have_attribute("href", re.compile("^/docs/"))

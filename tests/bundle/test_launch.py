@@ -15,6 +15,7 @@ from graphviz_dash.bundle.launch import (
     read_launch,
     write_launch,
 )
+from graphviz_dash.bundle.schema import MANIFEST_FILE
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.launch import LaunchRecording, LaunchSeries, Topology
 from tests.analysis.launches import lines, recording
@@ -100,3 +101,11 @@ def test_the_page_names_every_field() -> None:
     for struct in (LaunchRecording, LaunchSeries, Topology):
         for field in struct.__struct_fields__:
             assert re.search(rf"`{field}(\[\]|\{{\}})?\??`", page), field
+
+
+def test_a_search_does_not_look_into_run_bundles(tmp_path: Path) -> None:
+    inside = tmp_path / "run" / "traces"
+    write_launch(inside, recording(*lines(lambda n: 2000 + n)))
+    assert find_launches(tmp_path) == [inside]
+    (tmp_path / "run" / MANIFEST_FILE).touch()
+    assert find_launches(tmp_path) == []

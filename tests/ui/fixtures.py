@@ -3,11 +3,12 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
 import pytest
+import streamlit as st
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from streamlit.components.v2 import manifest_scanner
 
@@ -157,3 +158,9 @@ def look_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], Path]]
 def roots(look_in: Callable[[Path], Path], tmp_path: Path) -> Path:
     """An empty folder that the pages look in."""
     return look_in(tmp_path)
+
+
+@pytest.fixture
+def open_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open all expanders, whose content is built only then."""
+    monkeypatch.setattr(st, "expander", partial(st.expander, expanded=True))

@@ -45,8 +45,8 @@ def render() -> None:
     selection = load_selected_experiment()
     left, right = st.columns([0.56, 0.44], gap="medium")
     with left, st.container(border=True, height="stretch"):
-        _show_trace(selection)
         _show_report(selection)
+        _show_trace(selection)
     with right, st.container(border=True, height="stretch"):
         _show_kernels(selection)
         graph_words = _show_graph(selection)

@@ -307,9 +307,19 @@ _TOOLS: Final = (
 )
 
 
+_AUTOGRAD: Final = OtherTool(
+    "an export of torch.autograd.profiler, which has neither calls of the GPU's API nor streams",
+    (),
+    "Record the program with torch.profiler instead.",
+)
+_AUTOGRAD_PROCESS: Final = re.compile(r'"pid"\s*:\s*"(?:CPU|CUDA) functions"')
+
+
 def detect_other_tool(head: bytes) -> OtherTool | None:
     """Detect an unsupported file. None if unknown."""
     text = head.decode("utf-8", "replace")
+    if _AUTOGRAD_PROCESS.search(text):
+        return _AUTOGRAD
     if '"traceEvents"' in text or '"ph"' in text:
         return None
     return next(

@@ -228,7 +228,7 @@ def _find_launches_without_work(
         return
     text = (
         f"{missing.height:,} of {pluralize(launches.height, 'kernel and graph launch')} have "
-        "no GPU work in the trace, so GPU time and kernel counts are too low."
+        "no GPU work in the trace, so the total GPU time and kernel count are too low."
     )
     has_work = launches.height > missing.height
     keeps_first_kernels = cupti_version is not None and cupti_version >= _FIRST_KERNELS_FIXED
@@ -333,6 +333,8 @@ def _find_late_ends(
 
 
 _ON_DEVICE: Final = "DtoD"
+_MAX_PAIR_GAP_NS: Final = 5_000
+"""Maximum gap between the two rows of one copy."""
 _MAX_BYTES_PER_NS: Final = 30_000
 """Above the memory and cache bandwidth of GPUs."""
 
@@ -353,18 +355,26 @@ def find_impossible_sizes(gpu: pl.DataFrame) -> Iterator[TraceProblem]:
 
 
 def find_paired_copies(gpu: pl.DataFrame, graph_launches: pl.DataFrame) -> Iterator[TraceProblem]:
-    """Report copies if all within the device come in equal pairs."""
+    """Report copies if all within the device come in equal pairs without other work between."""
     if not graph_launches.height:
         return
-    columns = ["correlation", "device", "stream", "bytes"]
-    copies = gpu.filter(gpu["kind"] == "memcpy")
-    copies = copies.filter(mask_members(copies["correlation"], graph_launches["correlation"]))
-    copies = copies.filter(copies["name"].cast(pl.String).str.contains(_ON_DEVICE))
+    lane = ["correlation", "device", "stream"]
+    is_replay = mask_members(gpu["correlation"], graph_launches["correlation"])
+    work = gpu.filter(is_replay).sort(*lane, "ts", maintain_order=True).with_row_index("place")
+    is_copy = (pl.col("kind") == "memcpy") & pl.col("name").cast(pl.String).str.contains(_ON_DEVICE)
+    copies = work.filter(is_copy)
     if not copies.height or copies.height % 2:
         return
-    rows_by_stream = copies.sort("correlation", "device", "stream", "ts", maintain_order=True)
-    values = np.stack([rows_by_stream[name].fill_null(-1).to_numpy() for name in columns])
-    if (values[:, 0::2] != values[:, 1::2]).any():
+    columns = [*lane, "bytes", "place", "ts", "dur"]
+    values = np.stack([copies[name].fill_null(-1).to_numpy().astype(np.int64) for name in columns])
+    (*first, place, begin, duration), (*second, next_place, next_begin, _) = (
+        values[:, 0::2],
+        values[:, 1::2],
+    )
+    are_equal = np.array_equal(first, second)
+    are_adjacent = bool((next_place - place == 1).all())
+    gaps = next_begin - begin - duration
+    if not are_equal or not are_adjacent or gaps.max() > _MAX_PAIR_GAP_NS:
         return
     yield TraceProblem(
         "paired-copies",

@@ -97,6 +97,17 @@ def draw_figure(figure: Any, key: str) -> None:
             show_markup(format_element("p", escape_html(labels["axis"]), "axis-title"))
 
 
+def show_fold(label: str, key: str, show: Callable[[], None], icon: str | None = None) -> None:
+    """Show an expander, and its content by ``show`` once it is open.
+
+    Closed tables and charts would cost the browser as much as open ones.
+    """
+    fold = st.expander(label, icon=icon, key=f"fold-{key}", on_change="rerun")
+    if fold.open:
+        with fold:
+            show()
+
+
 def draw_top_bar(page: str) -> None:
     """Draw the page links and, except on the overview, the experiment picker."""
     show_markup(_format_css_variables(get_theme()))

@@ -66,6 +66,11 @@ def test_what_is_not_known(tmp_path: Path, name: str, content: bytes, said: str)
         ('{"$schema": "https://www.speedscope.app/file-format-schema.json", "shared": {}}', "sp"),
         ('[{"id": 1, "model_name": "m", "timestamps": []}]', "Triton Inference Server"),
         ('{"session": {}, "root_frame": {}}', "pyinstrument"),
+        (
+            '[{"name": "aten::relu", "ph": "X", "ts": 136.73, "dur": 184.65, "tid": 1, '
+            '"pid": "CPU functions", "args": {}}]',
+            "torch.autograd.profiler",
+        ),
         ('{"nodes": [{"id": 1, "callFrame": {}}], "startTime": 1}', "Chrome"),
         ('{"schema": "1.1.1-chakra.0.0.4", "nodes": [{"ctrl_deps": 1}]}', "execution trace"),
     ],

@@ -67,6 +67,15 @@ def test_doubled_copies_of_graph_launches_are_reported(tmp_path: Path, doubled: 
     assert ("paired-copies" in problems) is doubled
 
 
+@pytest.mark.parametrize("second_start", [20, 60_000])
+def test_two_copies_apart_are_no_doubled_copies(tmp_path: Path, second_start: int) -> None:
+    """Copies before and after the kernel, or after 60 ms, as in a graph of two equal copies."""
+    events = make_replay(START, doubled=True)
+    copy = [event for event in events if event["cat"] == "gpu_memcpy"][1]
+    copy["ts"] += second_start
+    assert "paired-copies" not in get_problems(read_events(events, tmp_path / "t.json"))
+
+
 @pytest.mark.parametrize(("size", "is_possible"), [(3_000 * 20_000, True), (1 << 29, False)])
 def test_copies_with_the_size_of_another_graph_are_reported(
     tmp_path: Path, size: int, is_possible: bool

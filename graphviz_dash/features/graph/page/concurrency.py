@@ -24,7 +24,7 @@ from graphviz_dash.features.prediction.charts.streams import draw_schedule, draw
 from graphviz_dash.features.prediction.stream_narrative import describe_parallel
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.columns import MICROSECONDS, SHARE, Column
-from graphviz_dash.ui.page.frame import draw_figure
+from graphviz_dash.ui.page.frame import draw_figure, show_fold
 from graphviz_dash.ui.page.markup import (
     escape_html,
     escape_markdown,
@@ -54,15 +54,12 @@ def show_streams_panel(address: GraphAddress, full_graph: ExpandedGraph, theme: 
     draw_figure(draw_streams(prediction, measured, theme), "streams")
     slowed = find_contentions(prediction, _MAX_CONTENTIONS)
     if slowed:
-        expander = st.expander(
+        show_fold(
             "Time lost to contention",
-            icon=":material/compress:",
-            key="contention",
-            on_change="rerun",
+            "contention",
+            lambda: _show_contentions(slowed, full_graph),
+            ":material/compress:",
         )
-        if expander.open:
-            with expander:
-                _show_contentions(slowed, full_graph)
 
 
 def _format_findings(sentences: Sequence[str]) -> list[str]:
@@ -108,15 +105,12 @@ def show_concurrency_panel(
         draw_figure(chart, "schedules")
     if not outcome.measured.edges:
         return
-    expander = st.expander(
+    show_fold(
         "Time lost between dependent nodes",
-        icon=":material/hourglass_empty:",
-        key="lost-time",
-        on_change="rerun",
+        "lost-time",
+        lambda: _show_edges(outcome, full_graph),
+        ":material/hourglass_empty:",
     )
-    if expander.open:
-        with expander:
-            _show_edges(outcome, full_graph)
 
 
 def _show_edges(outcome: Concurrency, full_graph: ExpandedGraph) -> None:

@@ -39,20 +39,23 @@ from graphviz_dash.ui.state.store import Extent
 from graphviz_dash.units import format_count
 
 _MAX_GRAPHS: Final = 512
+_NO_LIMITS: Final = Budget()
 
 
-def show_coverage(key: str, run: int, family: int, loop: LoopReport) -> None:
-    """Show why steps of an engine ran without a graph, and sizes to copy."""
+def show_answers(key: str, run: int, family: int, loop: LoopReport) -> None:
+    """Show additional and superfluous sizes, and why steps of an engine ran without a graph."""
     report = loop.families[family]
+    advice = get_advice(key, run, family, _NO_LIMITS)
+    if not isinstance(advice, Missing):
+        show_markup(format_element("p", escape_html(describe_advice(advice)), "answer"))
+    coverage = get_coverage(key, run, family)
+    if coverage is not None and coverage.is_worthwhile:
+        show_markup(format_element("p", escape_html(describe_coverage(report, coverage)), "answer"))
+        present = {member.size for member in report.members if member.size}
+        for option in list_size_options(loop, report, sorted({*present, *coverage.new_sizes})):
+            _show_sizes(option)
     reasons = describe_eager_steps(loop) if loop.engine is not None else ()
     show_markup(*(format_element("p", escape_html(reason), "said") for reason in reasons))
-    coverage = get_coverage(key, run, family)
-    if coverage is None or not coverage.is_worthwhile:
-        return
-    show_markup(format_element("p", escape_html(describe_coverage(report, coverage)), "answer"))
-    present = {member.size for member in report.members if member.size}
-    for option in list_size_options(loop, report, sorted({*present, *coverage.new_sizes})):
-        _show_sizes(option)
 
 
 @st.fragment
@@ -82,9 +85,8 @@ def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None
         show_markup(format_element("p", escape_html(f"No ladder: {result.reason}."), "said"))
         return
     fastest = " ".join(filter(None, (describe_fastest(result), describe_interpolation(result))))
-    show_markup(
-        format_element("p", escape_html(describe_advice(result)), "answer"),
-    )
+    if budget != _NO_LIMITS:
+        show_markup(format_element("p", escape_html(describe_advice(result)), "answer"))
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left:
         show_markup(format_element("div", _format_uses(result, brief=True), "scroll"))

@@ -25,7 +25,7 @@ from graphviz_dash.features.ladder.narrative import (
     describe_size_comparison,
     summarize_loop,
 )
-from graphviz_dash.features.ladder.page.ladder import show_coverage, show_ladder_panel
+from graphviz_dash.features.ladder.page.ladder import show_answers, show_ladder_panel
 from graphviz_dash.features.ladder.page.members import show_members_table
 from graphviz_dash.features.ladder.page.modes import show_modes_panel
 from graphviz_dash.features.ladder.page.sizes import (
@@ -97,7 +97,7 @@ def render() -> None:
             format_element("p", escape_html(summarize_loop(report)), "sentence"),
         )
     if family.has_sizes:
-        show_coverage(entry.key, number, family_index, report)
+        show_answers(entry.key, number, family_index, report)
     show_markup(format_tiles(build_family_tiles(family)))
     if report.engine is not None:
         show_modes_panel(report)

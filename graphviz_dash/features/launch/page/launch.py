@@ -9,6 +9,7 @@ import streamlit as st
 from graphviz_dash.bundle.references import read_published_launch
 from graphviz_dash.features.launch import narrative as words
 from graphviz_dash.features.launch.analysis.launch_comparison import (
+    LaunchComparison,
     compare_launches,
     compare_published,
 )
@@ -20,6 +21,7 @@ from graphviz_dash.features.launch.columns import (
     list_published_columns,
 )
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.ui.page.frame import show_fold
 from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
 from graphviz_dash.ui.page.tables import show_rows
 
@@ -28,8 +30,11 @@ def show_graphs_table(experiment: str, graphs: Sequence[ProgramGraph]) -> None:
     """Show the graphs with their times, folded."""
     if not graphs:
         return
-    with st.expander(f"Your graphs: {escape_markdown(experiment)}"):
-        _show_graphs_table(graphs)
+    show_fold(
+        f"Your graphs: {escape_markdown(experiment)}",
+        "own-graphs",
+        lambda: _show_graphs_table(graphs),
+    )
 
 
 def _show_graphs_table(graphs: Sequence[ProgramGraph]) -> None:
@@ -51,36 +56,49 @@ def _show_graphs_table(graphs: Sequence[ProgramGraph]) -> None:
 
 
 def show_comparison_panel(recordings: Mapping[str, LaunchCosts]) -> None:
-    """Show medians and ratios, and whether recordings agree within their spread."""
+    """Show medians and ratios, and whether recordings agree within their spread, folded."""
     comparison = compare_launches(recordings)
-    if comparison is None:
-        return
-    with st.expander("Comparison of recordings"):
-        show_markup(format_element("p", escape_html(words.describe_launch_comparison(comparison))))
-        show_rows(
-            list_comparison_columns(comparison),
-            comparison.differences,
-            "Medians of the recordings, their ratios, and whether they agree within their spread",
+    if comparison is not None:
+        show_fold(
+            "Comparison of recordings",
+            "launch-comparison",
+            lambda: _show_comparison(comparison),
         )
+
+
+def _show_comparison(comparison: LaunchComparison) -> None:
+    show_markup(format_element("p", escape_html(words.describe_launch_comparison(comparison))))
+    show_rows(
+        list_comparison_columns(comparison),
+        comparison.differences,
+        "Medians of the recordings, their ratios, and whether they agree within their spread",
+    )
 
 
 def show_published_panel(recordings: Mapping[str, LaunchCosts]) -> None:
-    """Show NVIDIA's published times next to the recordings."""
+    """Show NVIDIA's published times next to the recordings, folded."""
+    show_fold(
+        "Comparison with NVIDIA's published times",
+        "published-launches",
+        lambda: _show_published(recordings),
+    )
+
+
+def _show_published(recordings: Mapping[str, LaunchCosts]) -> None:
     published = read_published_launch()
-    with st.expander("Comparison with NVIDIA's published times"):
-        show_markup(
-            format_element(
-                "p",
-                f"<b>{escape_html(published.title)}</b>, {escape_html(published.authors)}; "
-                f"{escape_html(published.address)}. On {escape_html(published.gpu)}, "
-                f"{escape_html(published.cpu)}, "
-                f"with toolkits {escape_html(published.older)} and {escape_html(published.newer)}; "
-                f"{escape_html(published.reading_method)}.",
-            )
+    show_markup(
+        format_element(
+            "p",
+            f"<b>{escape_html(published.title)}</b>, {escape_html(published.authors)}; "
+            f"{escape_html(published.address)}. On {escape_html(published.gpu)}, "
+            f"{escape_html(published.cpu)}, "
+            f"with toolkits {escape_html(published.older)} and {escape_html(published.newer)}; "
+            f"{escape_html(published.reading_method)}.",
         )
-        show_rows(
-            list_published_columns(list(recordings)),
-            compare_published(published, recordings),
-            "Published times of linear and parallel chains next to the recordings",
-        )
-        st.caption(escape_markdown(" ".join(published.statements)))
+    )
+    show_rows(
+        list_published_columns(list(recordings)),
+        compare_published(published, recordings),
+        "Published times of linear and parallel chains next to the recordings",
+    )
+    st.caption(escape_markdown(" ".join(published.statements)))

@@ -43,6 +43,7 @@ from graphviz_dash.ui.page.frame import (
     get_theme,
     show_empty_state,
     show_error_panel,
+    show_fold,
 )
 from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
@@ -100,8 +101,7 @@ def render() -> None:
             show_markup(format_element("p", escape_html(verdict), "sentence"))
             show_graphs_table(entry.name, graphs)
     if entry is not None:
-        with st.expander("Profiler overhead"):
-            show_observer_panel(entry)
+        show_fold("Profiler overhead", "observers", lambda: show_observer_panel(entry))
     if not recordings:
         return
     show_comparison_panel(recordings)
@@ -215,12 +215,19 @@ def format_launch_tiles(costs: LaunchCosts) -> str:
 
 
 def show_fits_table(name: str, costs: LaunchCosts) -> None:
-    """Show fits over linear chains, and of the launch over parallel chains."""
-    with st.expander(f"Fits of {escape_markdown(name)}: base and slope with 95% intervals"):
-        chains = {format_chain_family(family): fits for family, fits in costs.chains.items()}
-        families = {"linear chains": costs.lines, **chains}
-        rows = [row for title, fits in families.items() for row in list_fit_rows(title, fits)]
-        show_rows(FIT_COLUMNS, rows, "Base, slope and knee of every measure with their intervals")
+    """Show fits over linear chains, and of the launch over parallel chains, folded."""
+    show_fold(
+        f"Fits of {escape_markdown(name)}: base and slope with 95% intervals",
+        f"fits-{name}",
+        lambda: _show_fits(costs),
+    )
+
+
+def _show_fits(costs: LaunchCosts) -> None:
+    chains = {format_chain_family(family): fits for family, fits in costs.chains.items()}
+    families = {"linear chains": costs.lines, **chains}
+    rows = [row for title, fits in families.items() for row in list_fit_rows(title, fits)]
+    show_rows(FIT_COLUMNS, rows, "Base, slope and knee of every measure with their intervals")
 
 
 _LOG, _LINEAR = "logarithmic", "linear"

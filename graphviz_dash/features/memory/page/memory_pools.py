@@ -8,7 +8,7 @@ from graphviz_dash.analysis.memory.report import MemoryReport, PoolBreakdown, bu
 from graphviz_dash.features.memory.chart import draw_pool_map
 from graphviz_dash.features.memory.narrative import GRAPH_COLUMNS
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import SelectedExperiment, draw_figure, get_figure
+from graphviz_dash.ui.page.frame import SelectedExperiment, draw_figure, get_figure, show_fold
 from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
 from graphviz_dash.ui.page.tables import show_rows
 from graphviz_dash.ui.state.store import STORE
@@ -60,15 +60,22 @@ def _describe_pool(pool: PoolBreakdown) -> str:
 
 
 def _show_graphs(report: MemoryReport) -> None:
-    if not report.graphs:
-        return
-    with st.expander("Memory of each graph", icon=":material/table_rows:"):
-        show_rows(GRAPH_COLUMNS, report.graphs, "Memory of each graph")
-        st.caption(
-            "The chart has a row per graph, in capture order: bytes of the pool that its capture "
-            "allocated at any time. Bytes in no row are unused. "
-            "Used: all pool memory allocated by the capture, including workspaces and gradients. "
-            "Kept: alive at the end of the capture, such as outputs. Peak: maximum alive at the "
-            "same time. Executable: growth of device memory during instantiation; the driver "
-            "allocates in multiples of MiB, so most show 0."
+    if report.graphs:
+        show_fold(
+            "Memory of each graph",
+            "graph-memory",
+            lambda: _show_graphs_table(report),
+            ":material/table_rows:",
         )
+
+
+def _show_graphs_table(report: MemoryReport) -> None:
+    show_rows(GRAPH_COLUMNS, report.graphs, "Memory of each graph")
+    st.caption(
+        "The chart has a row per graph, in capture order: bytes of the pool that its capture "
+        "allocated at any time. Bytes in no row are unused. "
+        "Used: all pool memory allocated by the capture, including workspaces and gradients. "
+        "Kept: alive at the end of the capture, such as outputs. Peak: maximum alive at the "
+        "same time. Executable: growth of device memory during instantiation; the driver "
+        "allocates in multiples of MiB, so most show 0."
+    )

@@ -40,7 +40,7 @@ def test_a_server(service: Path) -> None:
     assert "Padding cost" in said
     assert "Kernel selection changes at 8 to 16." in said
     assert "small_gemm" in said
-    assert "6 sizes \N{RIGHTWARDS ARROW} " in said
+    assert said.count("6 sizes \N{RIGHTWARDS ARROW} ") == 1
     assert "A request of 33, one above the largest graph, takes 4.00 ms without a graph" in said
     charts = [chart.proto.id for chart in page.get("plotly_chart")]
     assert len(charts) == 3
@@ -56,9 +56,9 @@ def test_the_steps_of_an_engine_by_mode(roots: Path) -> None:
         r"exceeded the largest graph, 32\.",
         said,
     )
-    # The answer precedes all tiles and panels.
-    answer = said.index("Graphs for size 48 would save about")
-    assert said.index("decode steps ran eagerly") < answer < said.index("Padding cost")
+    # The answers precede reasons, tiles and panels.
+    answers = (said.index("6 sizes \N{RIGHTWARDS ARROW} "), said.index("Graphs for size 48 would"))
+    assert max(answers) < said.index("decode steps ran eagerly") < said.index("Padding cost")
     # The options can be copied.
     assert "--cuda-graph-bs 1 2 4 8 16 32 48 --cuda-graph-max-bs 48" in said
 
@@ -93,6 +93,8 @@ def test_budgets_are_of_the_address(service: Path) -> None:
     assert [field.value for field in page.number_input] == [3, 100_000, None]
     (sizes,) = re.findall(r"<pre[^>]*sizes[^>]*><code>([^<]*)</code>", markup(page))
     assert len(sizes.split(",")) == 3
+    # Without limits and within them.
+    assert markup(page).count("6 sizes \N{RIGHTWARDS ARROW} ") == 2
     page.number_input[0].set_value(2).run()
     assert page.query_params["graphs"] == "2"
 

@@ -109,6 +109,7 @@ def test_a_recording_that_changed_on_disk_is_read_anew(root: Path) -> None:
         assert escape_html(describe_launch_costs(analyze_launch_costs(measured))) in said
 
 
+@pytest.mark.usefixtures("open_folds")
 def test_two_recordings_are_compared(root: Path) -> None:
     write_launch(root / "one", recording(*lines(lambda n: 2000 + n)))
     write_launch(root / "two", recording(*lines(lambda n: 9000 + n)))
@@ -117,6 +118,7 @@ def test_two_recordings_are_compared(root: Path) -> None:
     assert "0 of 12 medians differ by no more" in said
 
 
+@pytest.mark.usefixtures("open_folds")
 def test_charts_are_made_once_and_the_first_is_drawn_before_the_rest(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,13 +146,13 @@ def _noted(build: Callable[..., Any], made: list[str], name: str, *args: Any, **
     return build(*args, **named)
 
 
+@pytest.mark.usefixtures("open_folds")
 def test_own_graphs_and_observers_of_the_chosen_experiment(root: Path) -> None:
     watched(root)
     write_launch(root / "mine", recording(*lines(lambda n: 2000 + n)))
     app, said = page(experiment="seen")
     assert "Your graphs: seen" in [expander.label for expander in app.expander]
     folded = [expander.label for expander in app.expander]
-    assert not any(expander.proto.expanded for expander in app.expander)
     # A table has the times of each graph, and no paragraph repeats them.
     [times] = [
         table.value["Repeat launch, CPU (µs)"].tolist()
@@ -168,6 +170,15 @@ def test_own_graphs_and_observers_of_the_chosen_experiment(root: Path) -> None:
     assert len(app.get("plotly_chart")) == 2
 
 
+def test_closed_folds_send_no_tables_and_no_charts(root: Path) -> None:
+    watched(root)
+    write_launch(root / "mine", recording(*lines(lambda n: 2000 + n)))
+    app, _ = page(experiment="seen")
+    assert "Your graphs: seen" in [expander.label for expander in app.expander]
+    assert not app.dataframe
+    assert len(app.get("plotly_chart")) == 1
+
+
 def test_recorded_programs_are_led_to_the_page_of_their_launches(root: Path) -> None:
     shutil.copytree(SAMPLES / "recorded-lightning", root / "seen")
     write_launch(root / "mine", recording(*lines(lambda n: 2000 + n)))
@@ -183,6 +194,7 @@ def test_no_traces_are_read_for_own_graphs_and_observers(root: Path) -> None:
     assert not STORE.is_loaded(STORE.register(root / "seen"))
 
 
+@pytest.mark.usefixtures("open_folds")
 def test_an_experiment_without_observers_says_how_to_get_them(root: Path) -> None:
     watched(root)
     _, said = page(experiment="toy")

@@ -14,6 +14,7 @@ from tests.ui.views.apptests import (
 )
 
 
+@pytest.mark.usefixtures("open_folds")
 def test_memory_says_what_graphs_cost_and_which_graph_uses_what(roots: Path) -> None:
     make_experiment(roots / "toy", memory_pass={"eager": EAGER, "graph": GRAPHED})
     page = shown("memory", experiment="toy")
@@ -27,6 +28,13 @@ def test_memory_says_what_graphs_cost_and_which_graph_uses_what(roots: Path) -> 
     assert list(table.value["Graph"]) == ["graph-0", "graph-1"]
     assert list(table.value["Shared (MiB)"]) == [10.0, 10.0]
     assert "no graph captured" in markup(shown("memory", experiment="toy", run="eager"))
+
+
+def test_a_closed_fold_sends_no_table(roots: Path) -> None:
+    make_experiment(roots / "toy", memory_pass={"eager": EAGER, "graph": GRAPHED})
+    page = shown("memory", experiment="toy")
+    assert "Memory of each graph" in [fold.label for fold in page.expander]
+    assert not page.dataframe
 
 
 def test_the_first_chart_is_drawn_before_the_rest_is_sent(
