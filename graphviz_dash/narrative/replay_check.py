@@ -183,7 +183,7 @@ def _list_wrong_facts(wrong: WrongOperator) -> list[tuple[str, str | None]]:
             f"{difference.relative:.3g}" if difference and difference.relative else None,
         ),
         (
-            "Two eager steps",
+            "Between two eager steps",
             f"{difference.eager_difference:.3g}"
             if difference and difference.eager_difference is not None
             else None,
