@@ -145,10 +145,10 @@ def _find_stray_kernels(trace: Trace, links: Links) -> Flags:
     If the same kernels never have a call, the profiler does not record their calls.
     """
     kernel: Flags = (trace.gpu["kind"] == "kernel").fill_null(False).to_numpy()
-    is_linked = links.launch >= 0
-    is_stray: Flags = kernel & ~is_linked & (get_column(trace.gpu, "correlation") > 0)
+    has_call = links.launch >= 0
+    is_stray: Flags = kernel & ~has_call & (get_column(trace.gpu, "correlation") > 0)
     names = trace.gpu["name"].to_physical().to_numpy()
-    return is_stray & bool(np.isin(names[is_stray], names[is_linked]).any())
+    return is_stray & bool(np.isin(names[is_stray], names[has_call]).any())
 
 
 def _number_pieces(positions: Ints, rows: Ints, codes: Ints) -> _Pieces:
