@@ -2,9 +2,10 @@
 
     python -m scripts.matrix [oldest|newest ...] [--jobs N] [--import-only]
 
-Each has a separate folder in .make with its environment, temporary files and caches. The oldest
-version is the lower bound in pyproject.toml; a lower bound that is no release is an error. Tests in
-a browser are skipped. The exit code is 1 if an installation, an import or a test fails.
+Each has a separate folder in .make with its environment and caches. Temporary files are outside of
+the checkout, as in other runs. The oldest version is the lower bound in pyproject.toml; a lower
+bound that is no release is an error. Tests in a browser are skipped. The exit code is 1 if an
+installation, an import or a test fails.
 
 The tests run in parts. A later call keeps an environment of the same day and skips the parts that
 passed on the same files.
@@ -16,6 +17,7 @@ import argparse
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 import venv
@@ -143,6 +145,11 @@ class PassedParts:
 
 def run_tests(python: Path, folder: Path, jobs: int) -> bool:
     """Run each part that has not passed on these files; return True if all have passed."""
+    with tempfile.TemporaryDirectory(prefix="matrix-") as temporary:
+        return _run_parts(python, folder, jobs, Path(temporary) / "tests")
+
+
+def _run_parts(python: Path, folder: Path, jobs: int, temporary: Path) -> bool:
     record = PassedParts(folder / "passed.txt", identify_files())
     failures = []
     for part in list_parts():
@@ -150,7 +157,7 @@ def run_tests(python: Path, folder: Path, jobs: int) -> bool:
             print(f"passed before: {' '.join(part)}", flush=True)
             continue
         command = [str(python), "-m", "pytest", "-q", "-n", str(jobs), "--dist", "loadfile"]
-        command += ["-m", "not ui and not gpu", "--basetemp", str(folder / "tests")]
+        command += ["-m", "not ui and not gpu", "--basetemp", str(temporary)]
         command += ["-o", f"cache_dir={folder / 'cache'}", *part]
         if subprocess.run(command, cwd=ROOT, check=False).returncode in (0, _NO_TESTS):
             record.add(part)

@@ -37,7 +37,7 @@ CHROMIUM_OPTIONS: Final = (
 """Options that save a third of the CPU time."""
 
 
-PATIENCE_MS: Final = 180_000
+PATIENCE_MS: Final = 90_000
 """Longest wait for a page. Busy machines are slow, and speed is measured in benchmarks/."""
 
 

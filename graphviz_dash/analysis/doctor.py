@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from graphviz_dash.model.doctor import (
     CheckStatus,
@@ -130,6 +130,14 @@ def diagnose(report: DoctorReport) -> Diagnosis:
         findings=findings,
         rules=_collect_rules(report),
     )
+
+
+def omit_unexplained(diagnosis: Diagnosis) -> Diagnosis:
+    """Omit the finding without a cause, because a check of replays names it."""
+    findings = tuple(
+        finding for finding in diagnosis.findings if finding.rule is not RuleId.REPLAY_DIFFERS
+    )
+    return structs.replace(diagnosis, findings=findings)
 
 
 def has_differing_replays(report: DoctorReport) -> bool:

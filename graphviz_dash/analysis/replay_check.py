@@ -115,6 +115,11 @@ class ReplayDiagnosis(Struct, frozen=True):
         return len(self.faults)
 
     @property
+    def has_cause(self) -> bool:
+        """The cause of a wrong value is known."""
+        return any(wrong.cause is not ReplayCause.UNKNOWN for wrong in self.wrong)
+
+    @property
     def gaps(self) -> tuple[CheckGap, ...]:
         """Parts that were not checked."""
         return self.check.gaps
@@ -354,13 +359,24 @@ def _get_fate_cause(memory: MemoryFate) -> ReplayCause:
 
 
 def _list_causes(check: ReplayCheck) -> list[ReplayStop]:
-    """Return stops without those of other ranks that wait for the same collective."""
+    """Return stops, only one of all ranks that hang: a node outside collectives, if there is one.
+
+    The other ranks wait for it in a collective.
+    """
     result: list[ReplayStop] = []
-    for stop in check.stops:
+    for stop in sorted(check.stops, key=_is_consequence):
         if stop.kind == "hang" and any(_is_same_hang(other, stop) for other in result):
             continue
         result.append(stop)
     return result
+
+
+def _is_collective(stop: ReplayStop) -> bool:
+    return any(node.collective is not None for node in stop.suspects)
+
+
+def _is_consequence(stop: ReplayStop) -> bool:
+    return stop.kind == "hang" and (_is_collective(stop) or not stop.is_running)
 
 
 def _is_same_hang(first: ReplayStop, second: ReplayStop) -> bool:
@@ -390,11 +406,7 @@ def find_differing_ranks(fault: StopFault) -> tuple[RankProgress, ...]:
 
 
 def _find_outside_collective(fault: StopFault) -> tuple[RankProgress, ...]:
-    outside = {
-        stop.rank
-        for stop in (fault.stop, *fault.lagging)
-        if not any(node.collective is not None for node in stop.suspects)
-    }
+    outside = {stop.rank for stop in (fault.stop, *fault.lagging) if not _is_collective(stop)}
     return tuple(item for item in fault.stop.ranks if item.rank in outside)
 
 
@@ -412,9 +424,8 @@ def _explain_stop(check: ReplayCheck, stop: ReplayStop) -> StopFault:
     if stop.kind == "crash":
         cause = ReplayCause.CRASH if memory is None else _get_fate_cause(memory)
         return StopFault(cause, stop, memory, ())
-    is_collective = any(
-        node.collective is not None for item in (stop, *ranks) for node in item.suspects
+    is_collective = _is_collective(stop) or (
+        not stop.is_running and any(map(_is_collective, ranks))
     )
-    return StopFault(
-        ReplayCause.COLLECTIVE if is_collective else ReplayCause.HANG, stop, memory, ranks
-    )
+    cause = ReplayCause.COLLECTIVE if is_collective else ReplayCause.HANG
+    return StopFault(cause, stop, memory, ranks)

@@ -109,6 +109,8 @@ def format_doctor_verdict(diagnosis: Diagnosis) -> str:
                 lead = f"The capture succeeds{nodes}, but replays do not reproduce the {subject}"
             else:
                 lead = f"Nothing was captured, but replays would not reproduce the {subject}"
+            if not findings:
+                return f"{lead}."
             return (
                 f"{lead}: "
                 f"{_format_title(findings[0])}{_format_location(findings[0])}{_count_others(silent)}."

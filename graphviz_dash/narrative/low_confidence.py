@@ -306,7 +306,7 @@ _TEXTS: Final[dict[CaveatCode, tuple[Text, Text]]] = {
         "",
     ),
     CaveatCode.INCOMPLETE_LAUNCHES: (
-        "{count:plural traced step} of {steps:count} with less work than others that ran the same "
+        "{count:plural traced step} of {steps:count} without work of others with the same "
         "operators, as if calls were lost: figures exclude such steps",
         "",
     ),

@@ -306,14 +306,14 @@ def test_ranks_that_wait_for_one_collective_are_one_fault() -> None:
     assert fault.cause is ReplayCause.COLLECTIVE
     sentence = format_replay_verdict(diagnosis)
     assert "rank 0 passed 5 of 6 collectives, rank 1 passed 4 of 6 collectives" in sentence
-    assert sentence.endswith("rank 1 differs.")
+    assert sentence.endswith("the others wait for rank 1.")
 
 
 def test_the_skipped_collective_is_named() -> None:
     progress = (RankProgress(0, 1, True, 6, 5), RankProgress(1, 1, False, 5, 5, (3,)))
     stop = make_stop(kind="hang", rank=0, ranks=progress, suspects=(make_node(3, collective=6),))
     sentence = format_replay_verdict(diagnose_replays(make_replay_check(stop)))
-    assert sentence.endswith("; rank 1, whose graph lacks collective 3, differs.")
+    assert sentence.endswith("; the others wait for rank 1, whose graph lacks collective 3.")
 
 
 @pytest.mark.parametrize(
@@ -342,6 +342,21 @@ def test_the_rank_that_keeps_others_waiting(
     )
     other = replace(waiting, rank=1, suspects=(make_node(3),))
     assert find_differing(waiting, other) == ([1] if equal else differing)
+
+
+def test_a_rank_that_hangs_outside_a_collective_is_the_cause() -> None:
+    progress = tuple(RankProgress(rank, 3, True, 8, 6) for rank in (0, 1))
+    waiting = make_stop(kind="hang", rank=0, ranks=progress, suspects=(make_node(3, collective=7),))
+    spinning = replace(waiting, rank=1, suspects=(make_node(4),))
+    for stops in ((waiting, spinning), (spinning, waiting)):
+        diagnosis = diagnose_replays(make_replay_check(*stops))
+        (fault,) = diagnosis.stops
+        # Its advice is about this node, not about the order of collectives.
+        assert (fault.cause, fault.stop.rank) == (ReplayCause.HANG, 1)
+        assert "rank 0 is in node 3" in format_replay_verdict(diagnosis)
+    late = replace(waiting, rank=1, suspects=(), is_running=False)
+    (fault,) = diagnose_replays(make_replay_check(waiting, late)).stops
+    assert (fault.cause, fault.stop.rank) == (ReplayCause.COLLECTIVE, 0)
 
 
 def find_differing(*stops: ReplayStop) -> list[int]:

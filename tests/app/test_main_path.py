@@ -12,7 +12,9 @@ from playwright.sync_api import BrowserContext, Page, expect
 from graphviz_dash.analysis.metrics.registry import METRICS
 from graphviz_dash.app.cli.main import cli
 from graphviz_dash.features.perfetto.trace.perfetto_check import check_trace
+from tests.features.graph.page.test_dag_component import click
 from tests.ui.tabs import Overheard, tab
+from tests.ui.waits import at_page, idle
 
 pytestmark = pytest.mark.ui
 
@@ -46,6 +48,7 @@ def test_from_the_overview_to_a_node_a_kernel_and_a_trace(
         expect(page.get_by_role("link", name=name, exact=True)).to_be_visible()
     expect(page.get_by_text("sync_in_step.py:15").first).to_be_visible()
 
+    idle(page)
     card = page.locator(".card").filter(has=page.get_by_role("link", name="mlp-train", exact=True))
     card.get_by_role("link", name="Compare").click()
     expect(page).to_have_url(re.compile(r"/compare\?.*experiment=mlp-train"))
@@ -54,15 +57,17 @@ def test_from_the_overview_to_a_node_a_kernel_and_a_trace(
     expect(tile.locator(".value")).to_have_text(speedup)
     expect(page.locator(".answer")).to_contain_text(f"graph is {speedup} faster than eager")
 
+    idle(page)
     # In a tall window no module is folded at first.
     page.set_viewport_size({"width": 1280, "height": 1400})
     page.get_by_role("link", name="Graph", exact=True).first.click()
     canvas = page.locator(".dag canvas")
     expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
-    place = canvas.evaluate("canvas => canvas.__dag.getPosition(2)")
-    page.mouse.click(place["x"], place["y"])
+    at_page(page, "graph")
+    click(canvas, "2")
     expect(page.locator(".node").first).to_contain_text("aten::addmm")
     expect(page.locator(".node").first).to_contain_text("collectors/workloads/mlp.py:")
+    idle(page)
     page.get_by_role("link", name="Show in the timeline").click()
 
     stage = page.locator(".timeline canvas")
@@ -72,9 +77,11 @@ def test_from_the_overview_to_a_node_a_kernel_and_a_trace(
     page.keyboard.press("Enter")
     expect(page.locator(".timeline .panel")).to_contain_text("aten::addmm")
 
+    idle(page)
     page.get_by_role("link", name="Export").first.click()
     download = page.get_by_role("link", name="Download .pftrace")
     expect(download).to_be_visible()
+    at_page(page, "export")
     with page.expect_download() as caught:
         download.click()
     file = tmp_path / "trace.pftrace"

@@ -82,6 +82,7 @@ def test_a_task_is_answered_on_the_first_screen(page: Page, task: str) -> None:
         page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
         idle(page)
         expect(place).to_contain_text(re.compile(answer, re.S))
+        expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
         box = place.bounding_box()
         assert box is not None
         assert box["y"] + box["height"] <= HEIGHT, (width, theme)

@@ -10,7 +10,9 @@ from typing import Final
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
+from graphviz_dash.documentation import build_url
 from graphviz_dash.ui.page.navigation import NAMES
+from graphviz_dash.ui.page.registry import PAGES as REGISTRY
 from tests.ui.appearance import (
     SHIFTS,
     STILL,
@@ -304,6 +306,19 @@ def test_no_control_is_covered_at_any_width(visit: Visit) -> None:
     assert wrong == {}
 
 
+def test_its_help_leads_to_its_section(visit: Visit) -> None:
+    page, row = visit.page, REGISTRY[visit.name]
+    page.set_viewport_size({"width": 1280, "height": 860})
+    expect(page.locator(".pages [aria-current]")).to_have_text(
+        REGISTRY[row.tab_of or visit.name].title
+    )
+    idle(page)
+    page.locator(".st-key-help button").first.click()
+    link = page.get_by_role("link", name=f"Help on {row.title}")
+    expect(link).to_have_attribute("href", build_url(row.help))
+    page.keyboard.press("Escape")
+
+
 def test_it_logs_no_error(visit: Visit) -> None:
     assert visit.overheard.errors == []
 
@@ -319,10 +334,12 @@ def test_tables_are_read_on_a_phone_without_scrolling(tab_of_dashboard: Page) ->
         follow(page, "compare?experiment=recorded-lightning")
         table = page.locator("table.idle-time").first
         table.wait_for()
+        idle(page)
         assert table.evaluate(beyond) <= 0
         follow(page, "compile?experiment=compile-fixes")
         program = page.locator(".program .space")
         program.locator(".row").first.wait_for()
+        idle(page)
         assert program.evaluate(beyond) <= 0
 
 
@@ -332,6 +349,7 @@ def test_the_experiment_is_readable_on_a_phone(tab_of_dashboard: Page) -> None:
         follow(page, "doctor?experiment=mlp-train")
         picker = page.locator('.st-key-top-bar [data-testid="stSelectbox"]')
         expect(picker).to_have_count(1)
+        idle(page)
         box = picker.bounding_box()
         assert box is not None
         assert box["width"] >= 120

@@ -26,16 +26,25 @@ def page(visitor: BrowserContext, made: str) -> Iterator[Page]:
     assert overheard.errors == []
 
 
+def open_upload(page: Page, address: str) -> None:
+    page.goto(address)
+    button = page.get_by_test_id("stPopoverButton").filter(has_text="Upload")
+    expect(button).to_be_visible()
+    # A page that still runs may draw the button again.
+    idle(page)
+    button.click()
+
+
 def test_a_damaged_upload_is_one_line_and_a_good_one_opens_until_it_is_removed(
     page: Page, made: str
 ) -> None:
-    page.goto(made)
-    page.get_by_test_id("stPopoverButton").filter(has_text="Upload").click()
+    open_upload(page, made)
     chooser = page.locator('input[type="file"]')
     chooser.set_input_files(
         files=[{"name": "bad.zip", "mimeType": "application/zip", "buffer": b"PK not a zip"}]
     )
     expect(page.get_by_text("not a readable zip file")).to_be_visible()
+    idle(page)
     # What was chosen stands below the words above it, and the error below that.
     places = [
         page.locator(f'[data-testid="{part}"] >> visible=true').last.bounding_box()
@@ -63,14 +72,16 @@ def test_a_damaged_upload_is_one_line_and_a_good_one_opens_until_it_is_removed(
         other.open("compare", "experiment=from-elsewhere")
         assert "Experiment not found" in other.text
     page.goto(made)
-    page.get_by_role("button", name="Remove").click()
+    remove = page.get_by_role("button", name="Remove")
+    expect(remove).to_be_visible()
+    idle(page)
+    remove.click()
     expect(page.get_by_role("link", name="from-elsewhere", exact=True)).to_have_count(0)
     expect(page.get_by_text("uploaded by you")).to_have_count(0)
 
 
 def test_traces_of_other_programs_open_by_upload(page: Page, made: str, tmp_path: Path) -> None:
-    page.goto(made)
-    page.get_by_test_id("stPopoverButton").filter(has_text="Upload").click()
+    open_upload(page, made)
     files = [
         capture(tmp_path / "dropped-capture.json.gz"),
         replay(tmp_path / "dropped-replay.json.gz"),

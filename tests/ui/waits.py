@@ -1,15 +1,42 @@
 from __future__ import annotations
 
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
-from playwright.sync_api import Page, WebSocketRoute, expect
+from playwright.sync_api import Locator, Page, WebSocketRoute, expect
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+
+from graphviz_dash.ui.page.registry import PAGES
+from tests.chromium import PATIENCE_MS
 
 
 def idle(page: Page) -> None:
     """Wait until the page's script has run, because it may draw elements again."""
     ready = '[data-testid="stApp"][data-test-script-state="notRunning"]'
     expect(page.locator(ready)).to_be_visible()
+
+
+def at_page(page: Page, name: str) -> None:
+    """Wait until the page that a link led to is complete.
+
+    The address changes first, while the page before is still shown.
+    """
+    title = PAGES[PAGES[name].tab_of or name].title
+    expect(page.locator(".pages [aria-current]")).to_have_text(title)
+    idle(page)
+
+
+@contextmanager
+def shown_for_a_moment(element: Locator) -> Iterator[None]:
+    """Wait after the block until a hidden element was shown in it, even if it is hidden again."""
+    handle = element.element_handle()
+    handle.evaluate(
+        """element => new MutationObserver(() => { element.wasShown ||= !element.hidden })
+          .observe(element, {attributes: true})"""
+    )
+    yield
+    element.page.wait_for_function("element => element.wasShown", arg=handle)
 
 
 class Answers:
@@ -34,7 +61,9 @@ class Answers:
 
     def wait(self, kind: str | None = None) -> None:
         """Wait for a new held message, of ``kind`` if given."""
+        end_s = time.monotonic() + PATIENCE_MS / 1000
         while not self._kinds or (kind is not None and kind not in self._kinds):
+            assert time.monotonic() < end_s, f"no {kind or 'message'} came, but {self._kinds}"
             self._page.wait_for_timeout(20)
 
     def release(self) -> None:

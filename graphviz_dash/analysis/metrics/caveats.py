@@ -67,7 +67,7 @@ class CaveatCode(StrEnum):
     EMPTY_STEPS = "empty-steps"
     """``count`` of ``steps`` contain no event."""
     INCOMPLETE_LAUNCHES = "incomplete-launches"
-    """``count`` of ``steps`` launched less work than others that ran the same operators."""
+    """``count`` of ``steps`` lack work of others that ran the same operators."""
     PARTIAL_REPLAYS = "partial-replays"
     """``count`` graph launches lack work of other launches of the same graph."""
     COMMUNICATION = "communication"

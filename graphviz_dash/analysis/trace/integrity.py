@@ -152,7 +152,7 @@ class TraceIntegrity(Struct, frozen=True):
     empty_steps: int
     """Steps without any work, call or operator."""
     incomplete_launches: int
-    """Steps that launched less work than others that ran the same operators."""
+    """Steps that lack work of others that ran the same operators."""
     overlapping_steps: int
     """Steps that start before an earlier one ends."""
     instant_kernels: int
@@ -334,9 +334,9 @@ class TraceIntegrity(Struct, frozen=True):
 
     def format_incomplete_launches(self) -> str:
         """Format the number of steps that lack launches."""
-        verb = "launches" if self.incomplete_launches == 1 else "launch"
+        verb = "lacks" if self.incomplete_launches == 1 else "lack"
         return (
-            f"{self.incomplete_launches:,} of {self.steps:,} steps {verb} less work than others "
+            f"{self.incomplete_launches:,} of {self.steps:,} steps {verb} work of others "
             "with the same operators"
         )
 

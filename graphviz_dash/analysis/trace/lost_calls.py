@@ -79,15 +79,21 @@ class _StepLaunches(Struct, frozen=True):
 
 
 def find_incomplete_launches(trace: Trace, links: Links, steps: Sequence[Step]) -> frozenset[int]:
-    """Find the steps that launched less than others that ran the same operators.
+    """Find the steps that lack launches of others that ran the same operators.
 
     Steps whose operators launched other work, such as that of another size, are not compared. The
     first step, which may be a warm-up, only shows losses of the second if no other is comparable.
     """
-    if len(steps) < 2 or not len(trace.ops) or _have_equal_work(trace, steps):
+    if len(steps) < 2 or not len(trace.ops):
+        return frozenset()
+    codes, names = encode(trace.runtime["name"])
+    is_launch = np.array([get_call_class(name) in LAUNCHES for name in names], dtype=np.bool_)
+    launches = np.flatnonzero(is_launch[codes])
+    has_all_work = bool(np.isin(launches, links.launch).all())
+    if has_all_work and _have_equal_work(trace, steps):
         return frozenset()
     incomplete: set[int] = set()
-    for group in _group_by_operators(trace, links, steps):
+    for group in _group_by_operators(trace, links, steps, launches):
         incomplete.update(_find_smaller_steps(group))
     return frozenset(incomplete)
 
@@ -99,15 +105,16 @@ def _have_equal_work(trace: Trace, steps: Sequence[Step]) -> bool:
 
 
 def _group_by_operators(
-    trace: Trace, links: Links, steps: Sequence[Step]
+    trace: Trace, links: Links, steps: Sequence[Step], launches: Ints
 ) -> Iterator[dict[int, _StepLaunches]]:
-    """Yield each group of steps that ran the same operators, by index."""
+    """Yield each group of steps that ran the same operators, by index.
+
+    ``launches`` are runtime rows.
+    """
     operators = _Operators(trace)
     looks = _encode_looks(trace)
-    codes, names = encode(trace.runtime["name"])
+    codes, _ = encode(trace.runtime["name"])
     starts, threads = get_column(trace.runtime, "ts"), get_threads(trace.runtime)
-    is_launch = np.array([get_call_class(name) in LAUNCHES for name in names], dtype=np.bool_)
-    launches = np.flatnonzero(is_launch[codes])
     # Without any pair of call and work, calls were not recorded.
     has_calls = bool((links.launch >= 0).any())
     is_stray = (links.launch < 0) & (get_column(trace.gpu, "correlation") > 0) & has_calls

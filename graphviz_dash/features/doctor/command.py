@@ -19,6 +19,7 @@ from graphviz_dash.analysis.doctor import (
     CaptureOutcome,
     Diagnosis,
     diagnose,
+    omit_unexplained,
 )
 from graphviz_dash.analysis.metrics.run_selection import may_be_eager
 from graphviz_dash.analysis.prediction.calibration import load_shipped_calibration
@@ -280,7 +281,9 @@ def _print_examination(result: _Examination, *, is_only_run: bool, everything: b
     if result.diagnosis is not None:
         if replays is not None and replays.fault_count:
             print_heading("Capture")
-        print_diagnosis(name, result.diagnosis, everything=everything)
+        has_cause = replays is not None and replays.has_cause
+        diagnosis = omit_unexplained(result.diagnosis) if has_cause else result.diagnosis
+        print_diagnosis(name, diagnosis, everything=everything)
     if result.compilation is not None:
         print_causes(result.compilation.causes, _MAX_CAUSES)
     if result.compilation is not None and everything:

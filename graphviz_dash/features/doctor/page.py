@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphviz_dash.analysis.doctor import CaptureOutcome, Diagnosis, FindingGroup, diagnose
+from graphviz_dash.analysis.doctor import (
+    CaptureOutcome,
+    Diagnosis,
+    FindingGroup,
+    diagnose,
+    omit_unexplained,
+)
 from graphviz_dash.analysis.failures import format_cause, format_failure, is_refusal
 from graphviz_dash.analysis.replay_check import diagnose_replays
 from graphviz_dash.features.doctor.code_markup import format_code
@@ -73,7 +79,9 @@ def render() -> None:
     if replays is not None and replays.fault_count:
         show_markup(format_replay_check(replays))
     if run.doctor is not None:
-        _show_diagnosis(run, diagnose(run.doctor))
+        diagnosis = diagnose(run.doctor)
+        has_cause = replays is not None and replays.has_cause
+        _show_diagnosis(run, omit_unexplained(diagnosis) if has_cause else diagnosis)
     if replays is not None and not replays.fault_count:
         show_markup(format_replay_check(replays))
     if run.compilation is not None:

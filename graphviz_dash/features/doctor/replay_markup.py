@@ -135,14 +135,20 @@ def _format_wrong(wrong: WrongOperator, sentence: str | None) -> str:
 
 def _format_elements(elements: WrongElements) -> str:
     head = "".join(
-        format_element("th", name, scope="col") for name in ("Element", "Eager", "Replay")
+        format_element("th", name, scope="col")
+        for name in ("Element", "Eager", "Replay", "Difference")
     )
     rows = "".join(
         format_element(
             "tr",
             "".join(
                 format_element("td", escape_html(cell))
-                for cell in (str(list(item.index)), f"{item.eager:.6g}", f"{item.replay:.6g}")
+                for cell in (
+                    str(list(item.index)),
+                    f"{item.eager:.6g}",
+                    f"{item.replay:.6g}",
+                    f"{item.replay - item.eager:.3g}",
+                )
             ),
         )
         for item in elements.first

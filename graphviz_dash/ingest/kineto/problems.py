@@ -228,7 +228,7 @@ def _find_launches_without_work(
         return
     text = (
         f"{missing.height:,} of {pluralize(launches.height, 'kernel and graph launch')} have "
-        "no GPU work in the trace, so GPU time and kernel counts are too low."
+        "no GPU work in the trace, so the total GPU time and kernel count are too low."
     )
     has_work = launches.height > missing.height
     keeps_first_kernels = cupti_version is not None and cupti_version >= _FIRST_KERNELS_FIXED

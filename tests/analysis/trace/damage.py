@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.prediction.predict import predict
-from graphviz_dash.analysis.trace.integrity import assess_integrity
-from graphviz_dash.analysis.trace.steps import find_steps
+from graphviz_dash.analysis.trace.integrity import TraceIntegrity, assess_integrity
+from graphviz_dash.analysis.trace.steps import Step, find_steps
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.formats.registry import read_foreign
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS
@@ -92,9 +92,11 @@ def draw_damage(draw: random.Random) -> Damage:
     return Damage(**fields)  # type: ignore[arg-type]
 
 
-def get_speedup(trace: Trace) -> float | str:
+def get_speedup(
+    trace: Trace, steps: tuple[Step, ...] | None = None, integrity: TraceIntegrity | None = None
+) -> float | str:
     """Return the predicted speedup, or why there is none."""
-    prediction = predict(trace, CALIBRATION)
+    prediction = predict(trace, CALIBRATION, traced_steps=steps, integrity=integrity)
     if isinstance(prediction, Missing):
         return prediction.reason
     speedup = prediction.speedup
@@ -174,10 +176,12 @@ def check_damage(damage: Damage, folder: Path) -> list[float]:
     except InputError:
         return []
     bound = compute_bound(damage)
-    speedups = [get_speedup(trace), *_predict_separated(damage, folder)]
+    steps = find_steps(trace)
+    integrity = assess_integrity(trace, steps)
+    speedups = [get_speedup(trace, steps, integrity), *_predict_separated(damage, folder)]
     for speedup in speedups:
         assert isinstance(speedup, str) or speedup <= bound, f"{speedup} > {bound}: {damage}"
-    _check_sums(trace)
+    _check_sums(trace, steps, integrity)
     (run,) = compare_runs(make_experiment(make_run("eager", trace=trace))).runs
     if (damage.merged, damage.cut, damage.lost_pairs) == (None, 1.0, 0.0):
         for name in ("kernels", "launches"):
@@ -238,16 +242,14 @@ def _predict_separated(damage: Damage, folder: Path) -> Iterator[float | str]:
             yield get_speedup(content.trace)
 
 
-def _check_sums(trace: Trace) -> None:
+def _check_sums(trace: Trace, steps: tuple[Step, ...], integrity: TraceIntegrity) -> None:
     """Check that each row is in one step at most, and that parts are no longer than steps."""
-    steps = find_steps(trace)
     rows = [row for step in steps for row in step.gpu_rows.tolist()]
     assert len(rows) == len(set(rows)) <= len(trace.gpu)
     for step in steps:
         counted = step.kernels + step.copies + step.sets + step.whole_graphs
         assert counted == len(step.gpu_rows)
         assert 0 <= step.busy_ns <= min(step.duration_ns, step.work_ns)
-    integrity = assess_integrity(trace, steps)
     assert 0 <= integrity.launches_with_work <= integrity.launches
     assert 0 <= integrity.kernels_with_launch <= integrity.kernels
     assert set(integrity.complete_steps) <= set(range(integrity.steps))

@@ -454,13 +454,15 @@ def test_steps_that_lost_calls_with_their_work_are_excluded(tmp_path: Path) -> N
     assert prediction.blockers == ()
     assert prediction.step.matching == (0, 1, 4, 5)
     assert any(
-        text.startswith("2 of 6 steps launch less work than others with the same operators; 2 of 6")
+        text.startswith("2 of 6 steps lack work of others with the same operators; 2 of 6")
         for text in list_warnings(prediction)
     )
     run = read_and_compare(events, tmp_path)
     assert [run[name].value for name in ("kernels", "launches")] == [10, 10]
     texts = {note.code: note.text for note in describe_low_confidence(run.low_confidence)}
-    assert texts["incomplete-launches"].startswith("2 traced steps of 6 with less work than others")
+    assert texts["incomplete-launches"].startswith(
+        "2 traced steps of 6 without work of others with"
+    )
     # Without these operators, Python took another path.
     lost_names = {f"aten::op{index}" for index in range(7)}
     other_path = remove(events, lambda e: e["name"] in lost_names and get_step(e) == 3)
@@ -476,7 +478,7 @@ def test_calls_lost_with_their_work_in_all_steps_refuse_the_prediction(tmp_path:
     events = remove(make_events(), lambda e: e["args"].get("correlation") in lost)
     reason = get_speedup(read_events(events, tmp_path / "t.json"))
     assert reason == (
-        "6 of 6 steps launch less work than others with the same operators, and no step is complete"
+        "6 of 6 steps lack work of others with the same operators, and no step is complete"
     )
 
 
@@ -518,9 +520,17 @@ def test_steps_that_lost_calls_must_have_all_work_of_the_others(
         assert speedup <= BOUND
     else:
         assert speedup == (
-            "6 of 6 steps launch less work than others with the same operators, and no step is "
-            "complete"
+            "6 of 6 steps lack work of others with the same operators, and no step is complete"
         )
+
+
+def test_a_launch_without_work_shows_a_lost_call_of_another_step(tmp_path: Path) -> None:
+    """Both steps run the same work: once 6.57x, where 5.4x was the limit."""
+    lost = {"kernel": (1000, 1010), "cuda_runtime": (1010,)}
+    events = remove(
+        make_events(steps=2), lambda e: e["args"].get("correlation") in lost.get(e["cat"], ())
+    )
+    assert assess_integrity(read_events(events, tmp_path / "t.json")).incomplete_launches == 1
 
 
 def test_a_warm_up_with_more_work_shows_no_loss(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.features.doctor.command import doctor
 from graphviz_dash.features.doctor.replay_document import build_replay_check_document
 from graphviz_dash.ingest.load import load_experiment
-from graphviz_dash.model.doctor import DoctorReport
+from graphviz_dash.model.doctor import DoctorReport, RuleId
 from graphviz_dash.model.replay_check import (
     CheckedTensor,
     CheckGap,
@@ -34,6 +34,7 @@ from graphviz_dash.model.replay_check import (
     ReplayCheck,
     WrongElements,
 )
+from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import ExecutionMode, WorkloadInfo
 from graphviz_dash.narrative.doctor import format_report_verdict
 from graphviz_dash.narrative.replay_check import format_replay_verdict, format_stop
@@ -47,7 +48,7 @@ from tests.analysis.test_replay_check import (
     make_stop,
 )
 from tests.builders import captured_graph, chain
-from tests.doctors import report
+from tests.doctors import MOVED, report
 from tests.experiments import manifest
 from tests.samples_once import SAMPLES
 from tests.ui.views.apptests import HARM, markup, shown
@@ -112,6 +113,30 @@ def test_the_terminal_names_operator_line_and_fix(tmp_path: Path, option: list[s
     assert "Keep the number in a GPU tensor" in result.output
     assert "freed by model.py:7" in result.output
     assert "Not checked" in result.output
+
+
+def test_a_named_cause_replaces_the_finding_without_one(roots: Path) -> None:
+    differs = replace(MOVED, rule=RuleId.REPLAY_DIFFERS, location=None, op=None)
+    title, advice = RULES[RuleId.REPLAY_DIFFERS].title, "memory freed between replays"
+    wrong, unknown = make_wrong_check(), make_check(make_difference())
+    for check, is_named in ((wrong, True), (replace(wrong, values=(unknown,)), False)):
+        shutil.rmtree(roots / "toy", ignore_errors=True)
+        bundle = write(roots / "toy" / "graph", check, captures=report(differs, captured=True))
+        result = CliRunner().invoke(doctor, ["--bundle", str(bundle)])
+        assert result.exit_code == 3
+        words = " ".join(result.output.split())
+        assert "but replays do not reproduce the step" in words
+        assert (title in words, advice in words) == (not is_named, not is_named)
+        document = CliRunner().invoke(doctor, ["--bundle", str(bundle), "--json"]).output
+        assert "replay-differs" in document
+        catalogue.get_roots.cache_clear()
+    assert "Silently wrong on replay" in markup(shown("doctor", experiment="toy"))
+    shutil.rmtree(roots / "toy")
+    write(roots / "toy2" / "graph", wrong, captures=report(differs, captured=True))
+    catalogue.get_roots.cache_clear()
+    page = markup(shown("doctor", experiment="toy2"))
+    assert "but replays do not reproduce the step." in page
+    assert "Silently wrong on replay" not in page
 
 
 def test_the_exit_code_is_for_ci(tmp_path: Path) -> None:
@@ -300,8 +325,12 @@ def test_a_wrong_value_is_a_picture_on_the_card_of_its_node(roots: Path) -> None
     assert "First wrong elements, eager next to replay: [0, 1]: eager 1.5, replay 1.25" in card
     # The bars have the ratio of the values.
     heights = [float(text) for text in re.findall(r"height:([0-9.]+)px\"></i>", card)]
-    assert heights == [44.0, pytest.approx(44.0 * 1.25 / 1.5, abs=0.1)]
-    assert "32 of 32 elements differ" in card
+    assert heights == [44.0, pytest.approx(44.0 * 1.25 / 1.5, abs=0.1), 32.0]
+    # A difference too small to see among the values has a separate scale, below zero here.
+    assert "replay, up to 1.5<" in card
+    assert "replay − eager, up to 0.25<" in card
+    assert re.findall(r"--zero:([0-9.]+)px", card) == ["0.0", "32.0"]
+    assert "32 of 32 elements differ; first 1 shown" in card
 
 
 def test_right_replays_are_one_line_on_the_graph(roots: Path) -> None:

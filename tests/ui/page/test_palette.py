@@ -6,8 +6,18 @@ import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from tests.ui.tabs import tab
+from tests.ui.waits import at_page
 
 pytestmark = pytest.mark.ui
+
+NOTE_LABELS = """
+window.labels = []
+new MutationObserver(() => {
+  const label = document.querySelector(".share-link")?.textContent
+  if (label && label !== window.labels.at(-1)) window.labels.push(label)
+}).observe(document.body, {childList: true, subtree: true, characterData: true})
+"""
+"""Keep the labels of the button to share, which shows one of them for two seconds only."""
 
 
 def test_ctrl_k_jumps_and_share_copies(visitor: BrowserContext, dashboard: str) -> None:
@@ -30,9 +40,11 @@ def test_ctrl_k_jumps_and_share_copies(visitor: BrowserContext, dashboard: str) 
         field.fill("experiment decode")
         field.press("Enter")
         page.wait_for_url("**/compare?experiment=decode")
+        at_page(page, "compare")
         page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text }")
+        page.evaluate(NOTE_LABELS)
         page.locator(".share-link").click()
-        expect(page.locator(".share-link")).to_have_text("Link copied")
+        page.wait_for_function("window.labels.includes('Link copied')")
         page.wait_for_function("window.copied === location.href")
 
 
@@ -44,17 +56,20 @@ def test_a_page_drawn_after_sharing_keeps_the_confirmation(
         button = page.locator(".share-link")
         expect(button).to_be_attached()
         page.evaluate(
-            """async () => {
+            """() => {
               navigator.clipboard.writeText = async () => {}
               const button = document.querySelector(".share-link")
               const fresh = button.cloneNode(true)
               button.click()
-              await new Promise(requestAnimationFrame)
-              button.replaceWith(fresh)
-            }"""
+              requestAnimationFrame(() => {
+                button.replaceWith(fresh)
+                NOTE_LABELS
+              })
+            }""".replace("NOTE_LABELS", NOTE_LABELS)
         )
-        expect(button).to_have_text("Link copied")
+        page.wait_for_function("window.labels?.includes('Link copied')")
         expect(button).to_have_text("Share")
+        assert page.evaluate("window.labels.at(-1)") == "Share"
 
 
 def test_ctrl_k_between_two_pages_opens_with_the_next(

@@ -30,6 +30,7 @@ from graphviz_dash.ui.page.picked_row import build_selection_callback
 
 _MAX_NODES: Final = 14
 _PICTURE_PX: Final = 44
+_DIFFERENCES_PX: Final = 32
 
 
 def format_node_panel(card: NodeCard, theme: Theme) -> str:
@@ -116,37 +117,64 @@ def _format_field(field: Field) -> str:
 
 
 def _format_elements(elements: WrongElements, theme: Theme) -> str:
-    """Format pairs of bars: eager and replayed value on one scale."""
-    values = [value for item in elements.first for value in (item.eager, item.replay)]
-    finite = [value for value in values if isfinite(value)]
-    low, high = min((*finite, 0.0)), max((*finite, 0.0))
-    scale = _PICTURE_PX / ((high - low) or 1.0)
-    shades = (get_colour(GREY, theme), get_colour(IDLE, theme))
-    pairs = []
-    for item in elements.first:
-        bars = "".join(
-            format_element("i", "", style=_format_bar(value, low, scale, colour))
-            for value, colour in zip((item.eager, item.replay), shades, strict=True)
-        )
-        pairs.append(format_element("span", bars, title=format_element_difference(item)))
-    label = "First wrong elements, eager next to replay: " + "; ".join(
-        map(format_element_difference, elements.first)
-    )
-    picture = format_element("div", "".join(pairs), "elements", role="img", **{"aria-label": label})
+    """Format eager and replayed values on one scale, and their differences on another."""
+    grey, red = get_colour(GREY, theme), get_colour(IDLE, theme)
+    titles = list(map(format_element_difference, elements.first))
+    pairs = [(item.eager, item.replay) for item in elements.first]
+    differences = [(replay - eager,) for eager, replay in pairs]
     key = "".join(
-        format_element("i", "", style=f"background:{colour}") + escape_html(name)
-        for name, colour in zip(("eager", "replay"), shades, strict=True)
+        format_element("i", "", style=f"background:{colour}") + name
+        for name, colour in (("eager", grey), ("replay", red))
     )
-    caption = key + format_element("span", escape_html(format_differing_elements(elements)))
-    return picture + format_element("p", caption, "elements-key")
+    label = "First wrong elements, eager next to replay: " + "; ".join(titles)
+    picture = (
+        format_element("p", f"{key}, up to {_format_highest(pairs)}")
+        + _format_bars(pairs, titles, (grey, red), _PICTURE_PX)
+        + format_element("p", f"replay − eager, up to {_format_highest(differences)}")
+        + _format_bars(differences, titles, (red,), _DIFFERENCES_PX)
+    )
+    count = format_differing_elements(elements)
+    if len(elements.first) < elements.differing_elements:
+        count += f"; first {len(elements.first)} shown"
+    return format_element(
+        "div", picture, "elements", role="img", **{"aria-label": label}
+    ) + format_element("p", escape_html(count), "elements-count")
 
 
-def _format_bar(value: float, low: float, scale: float, colour: str) -> str:
-    """Position a bar from zero; a value that is no number fills the height."""
+def _format_bars(
+    groups: Sequence[Sequence[float]], titles: Sequence[str], colours: Sequence[str], height: int
+) -> str:
+    """Format groups of bars from a common zero line on one scale."""
+    finite = [value for group in groups for value in group if isfinite(value)]
+    low, high = min((*finite, 0.0)), max((*finite, 0.0))
+    scale = height / ((high - low) or 1.0)
+    spans = [
+        format_element(
+            "span",
+            "".join(
+                format_element("i", "", style=_format_bar(value, low, scale, height, colour))
+                for value, colour in zip(group, colours, strict=True)
+            ),
+            title=title,
+        )
+        for group, title in zip(groups, titles, strict=True)
+    ]
+    style = f"height:{height}px;--zero:{abs(low) * scale:.1f}px"
+    return format_element("div", "".join(spans), "value-bars", style=style)
+
+
+def _format_bar(value: float, low: float, scale: float, height: int, colour: str) -> str:
+    """Position a bar from zero; a value that is no finite number fills the height."""
     if not isfinite(value):
-        return f"background:{colour};bottom:0;height:{_PICTURE_PX}px;opacity:0.35"
+        return f"background:{colour};bottom:0;height:{height}px;opacity:0.35"
     bottom = (min(value, 0.0) - low) * scale
     return f"background:{colour};bottom:{bottom:.1f}px;height:{max(abs(value) * scale, 1):.1f}px"
+
+
+def _format_highest(groups: Sequence[Sequence[float]]) -> str:
+    """Format the largest absolute value, without values that are no finite numbers."""
+    finite = [abs(value) for group in groups for value in group if isfinite(value)]
+    return f"{max(finite):.3g}" if finite else "no finite value"
 
 
 def _format_histogram(bins: tuple[int, ...], colour: str) -> str:

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.ui.appearance import turn
 from tests.ui.standing import follow
 from tests.ui.tabs import THEMES
-from tests.ui.waits import idle
+from tests.ui.waits import idle, shown_for_a_moment
 
 pytestmark = pytest.mark.ui
 
@@ -35,6 +35,10 @@ def ask(canvas: Locator, code: str) -> Any:
 
 
 def click(canvas: Locator, which: str) -> None:
+    canvas.page.wait_for_function(
+        "({ __dag: dag }) => !dag.renderer.tween && !dag.loader.viewRequest",
+        arg=canvas.element_handle(),
+    )
     # By its place in the drawing: the page above may still take another height, as fonts come.
     place = ask(
         canvas,
@@ -163,8 +167,8 @@ def test_wheel_zooms_at_the_pointer_drag_pans_and_another_window_keeps_the_view(
     page.get_by_test_id("stMain").evaluate(
         "main => { window.scrolled = new Promise(done => main.onscrollend = () => done(true)) }"
     )
-    page.mouse.wheel(0, 200)
-    expect(page.locator(".dag .wheel")).to_be_visible()
+    with shown_for_a_moment(page.locator(".dag .wheel")):
+        page.mouse.wheel(0, 200)
     assert page.evaluate("window.scrolled")
     assert ask(canvas, "viewport.zoom") == zoom
     place = ask(canvas, "dag.getPosition(5)")

@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.features.graph.page.test_dag_component import ask, click, follow_to_graph
 from tests.ui.standing import follow, lent
+from tests.ui.waits import at_page, idle
 
 pytestmark = pytest.mark.ui
 
@@ -146,11 +147,13 @@ def test_an_edge_is_told_on_demand(page: Page) -> None:
 def test_the_selection_goes_to_the_timeline_and_back(page: Page) -> None:
     follow_to_graph(page, f"{TRANSFORMER}&node=30")
     expect(page.locator(".node").first).to_contain_text("node 30")
+    idle(page)
     # Through the bar at the top, not a link of the card's own.
     page.get_by_role("link", name="Timeline", exact=True).click()
     # The node, and soon its slice, by which the timeline selects.
     expect(page).to_have_url(re.compile(r"select=graph(/|%2F)(graph-0(#|%23)30|g\d+)"))
     expect(page.get_by_text("Show node 30 in the graph")).to_be_visible()
+    at_page(page, "timeline")
     page.get_by_role("link", name="Graph", exact=True).click()
     expect(page).to_have_url(re.compile("node=30"))
     expect(page.locator(".node").first).to_contain_text("node 30")
@@ -169,6 +172,7 @@ def test_the_source_line_of_a_node_is_found_in_the_drawing(page: Page) -> None:
     # The line is the first one above the drawing, with its code.
     lines = page.locator(".source-lines tbody tr")
     expect(lines.first.locator("[aria-current]")).to_have_text("x = torch.tanh(layer(x))")
+    idle(page)
     lines.first.get_by_role("link").click()
     expect(page).not_to_have_url(re.compile("find="))
 

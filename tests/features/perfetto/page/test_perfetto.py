@@ -19,6 +19,7 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.builders import make_experiment
 from tests.ui.standing import show
+from tests.ui.waits import idle
 
 pytestmark = pytest.mark.ui
 
@@ -150,7 +151,7 @@ class TestRealUi:
             yield ui
 
     def test_the_tracks_of_both_runs_are_shown_eager_first(self, ui: Page) -> None:
-        assert _tracks(ui) == [
+        expected = [
             "eager 1",
             "CPU thread 700",
             "CPU thread 722",
@@ -163,6 +164,12 @@ class TestRealUi:
             "GPU busy",
             "stream 7",
         ]
+        # Tracks appear one after the other.
+        ui.wait_for_function(
+            "count => document.querySelectorAll('.pf-track__title').length >= count",
+            arg=len(expected),
+        )
+        assert _tracks(ui) == expected
         expect(ui.locator(".pf-modal-dialog, .modal-dialog, [role=dialog]")).to_have_count(0)
         folder = os.environ.get("SCREENSHOTS")
         if folder:
@@ -223,7 +230,7 @@ class TestProtocol:
         page = buttons()
         ui = _click(page, "Open in Perfetto")
         expect(page.get_by_role("status")).to_contain_text("Sent")
-        ui.wait_for_timeout(400)
+        ui.wait_for_function("window.received.length === 1")
         pings = ui.evaluate("window.pings")
         received = ui.evaluate("window.received")
         assert pings >= 4
@@ -238,6 +245,7 @@ class TestProtocol:
         )
         ui.wait_for_timeout(300)
         assert ui.evaluate("window.pings") == pings, "it goes on asking after the answer"
+        assert ui.evaluate("window.received.length") == 1
 
     def test_a_step_of_a_run_is_handed_over_alone(self, buttons: Buttons) -> None:
         page = buttons(part="eager:1")
@@ -285,6 +293,7 @@ class TestProtocol:
         for _ in range(3):
             page.get_by_role("button", name="Again").click()
             page.wait_for_timeout(300)
+            idle(page)
         _click(page, "Open in Perfetto")
         expect(page.get_by_role("status")).to_contain_text("Sent")
         assert len(context.pages) == before + 1

@@ -12,7 +12,7 @@ from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.palette import CATEGORY_SHADES
 from tests.ui.standing import show
 from tests.ui.tabs import THEMES, Theme, tab
-from tests.ui.waits import Answers
+from tests.ui.waits import Answers, shown_for_a_moment
 
 pytestmark = pytest.mark.ui
 
@@ -148,8 +148,8 @@ def test_wheel_zooms_at_the_pointer_and_drag_pans(page: Page) -> None:
     canvas.hover(position={"x": x, "y": y})
     begin, stop = _window(canvas)
     # Without Ctrl the wheel is the page's until there was a click into the drawing.
-    page.mouse.wheel(0, -400)
-    expect(page.locator(".timeline .wheel")).to_be_visible()
+    with shown_for_a_moment(page.locator(".timeline .wheel")):
+        page.mouse.wheel(0, -400)
     assert _window(canvas) == (begin, stop)
     page.keyboard.down("Control")
     _settle(canvas, lambda: page.mouse.wheel(0, -400))
