@@ -28,8 +28,8 @@ from graphviz_dash.ui.page.registry import PAGES
 from graphviz_dash.ui.state.presence import VISITOR_HEADER
 
 STYLE: Final = Path(__file__).parents[2] / "ui" / "assets" / "style.css"
-_PALETTE: Final = STYLE.with_name("palette.js")
-"""Script of the palette and of the Share button."""
+_SCRIPTS: Final = (STYLE.with_name("palette.js"), STYLE.with_name("folds.js"))
+"""Scripts of the palette with the Share button, and of folds that stay open."""
 SCRIPTS: Final = Path(streamlit.__file__).parent / "static" / "static" / "js"
 OVERVIEW_ELEMENTS: Final = ("Html", "DynamicIcon", "StreamlitMarkdown")
 PAGE_ELEMENTS: Final = (
@@ -273,7 +273,7 @@ def complete_document(document: bytes, page: str, early_cards: str = "") -> byte
         + _HISTORY_SCRIPT
         + _SCROLL_SCRIPT
         + _COLOUR_SCHEME_SCRIPT
-        + f"<script>{_PALETTE.read_text(encoding='utf-8')}</script>"
+        + "".join(f"<script>{script.read_text(encoding='utf-8')}</script>" for script in _SCRIPTS)
         + build_preload_links(PAGE_ELEMENTS if page else OVERVIEW_ELEMENTS)
     )
     if page in PAGES and PAGES[page].starts_with_chart:
