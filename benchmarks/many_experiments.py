@@ -49,6 +49,8 @@ _WATCH: Final = """
   }
   const count = (selector) => document.querySelectorAll(selector).length
   window.begin = (name) => { delete notes[name]; window.wanted = name }
+  const noteStart = () => { window.started = Date.now() / 1000 }
+  for (const event of ["keydown", "mousedown"]) addEventListener(event, noteStart, true)
   const look = () => {
     note("cards", () => count("article.card") > 3)
     note("pager", () => count(".pager") > 0)
@@ -63,11 +65,14 @@ SMALL: Final = ("superset", "fork-join", "moved-inputs", "creation-order")
 _SUBJECTS: Final = ("attention", "encoder", "decoder", "optimizer", "sampler", "embedding")
 
 
-def make_experiments(folder: Path, count: int) -> None:
-    """Fill ``folder`` with ``count`` experiments in a hundred groups."""
+def make_experiments(folder: Path, count: int, samples: Path = SAMPLES) -> None:
+    """Fill ``folder`` with ``count`` experiments in a hundred groups.
+
+    ``samples`` must be on the same file system, because of the hard links.
+    """
     for number in range(count):
         target = folder / f"group-{number % 100:02d}" / f"experiment-{number:05d}"
-        make_experiment(target, SAMPLES / SMALL[number % len(SMALL)], number)
+        make_experiment(target, samples / SMALL[number % len(SMALL)], number)
 
 
 def make_experiment(target: Path, sample: Path, number: int) -> None:
@@ -150,17 +155,15 @@ def visit(browser: Browser, folder: Path, cache: Path, *, find: str) -> Visit:
         first_cards_s = _wait_for(page, "cards") - start_s
         all_rows_s = _wait_for(page, "pager") - start_s
         page.evaluate("begin('next')")
-        turned_s = time.time()
         page.get_by_role("link", name="Next", exact=True).click()
-        next_page_s = _wait_for(page, "next") - turned_s
+        next_page_s = _wait_for(page, "next") - page.evaluate("started")
         # Cards of the traces are read meanwhile.
         page.wait_for_timeout(5_000)
         field = page.get_by_label("Search experiments")
         field.fill(find)
         page.evaluate("begin('search')")
-        searched_s = time.time()
         field.press("Enter")
-        search_s = _wait_for(page, "search") - searched_s
+        search_s = _wait_for(page, "search") - page.evaluate("started")
         (server, *_) = psutil.Process(command.pid).children()
         return Visit(
             first_cards_s,

@@ -27,6 +27,19 @@ def get_column(table: pl.DataFrame, name: str) -> Ints:
     return series.to_numpy().astype(np.int64, copy=False)
 
 
+def get_spans(table: pl.DataFrame, rows: Ints | Flags | None = None) -> tuple[Ints, Ints]:
+    """Return start and end of the selected rows, by default of all."""
+    start, duration = get_column(table, "ts"), np.maximum(get_column(table, "dur"), 0)
+    if rows is not None:
+        start, duration = start[rows], duration[rows]
+    return start, start + duration
+
+
+def get_streams(gpu: pl.DataFrame) -> Ints:
+    """Return stream numbers, shape (rows,), which differ for equal streams of different devices."""
+    return get_column(gpu, "stream") + (get_column(gpu, "device") << 32)
+
+
 def get_threads(table: pl.DataFrame) -> Ints:
     """Return thread numbers, shape (rows,), which differ for equal ids of different processes."""
     return combine_threads(get_column(table, "pid"), get_column(table, "tid"))

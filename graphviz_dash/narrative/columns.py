@@ -13,6 +13,7 @@ from graphviz_dash.units import (
     format_ns,
     format_percent,
     format_ratio,
+    format_signed_bytes,
 )
 
 Row = TypeVar("Row")
@@ -47,6 +48,8 @@ MILLISECONDS: Final = Unit(format_ns, " (ms)", 1e6, "%.2f")
 """Values in ns."""
 MEBIBYTES: Final = Unit(format_bytes, " (MiB)", 1 << 20, "%.2f")
 """Values in bytes."""
+SIGNED_MEBIBYTES: Final = Unit(format_signed_bytes, " (MiB)", 1 << 20, "%+.2f")
+"""Differences in bytes."""
 
 
 class Column(Struct, Generic[Row], frozen=True):
@@ -67,6 +70,10 @@ class Column(Struct, Generic[Row], frozen=True):
     """The column stays visible while a page scrolls."""
     is_dim: bool = False
     """Dim on the terminal."""
+    explain: Callable[[Row], str] | None = None
+    """Explanation of a value on pages, empty for none."""
+    note: Callable[[Row], str] | None = None
+    """Text below a value on pages, empty for none."""
     limit: int | None = None
     """Characters on the terminal. None: as many as the content has."""
 

@@ -136,6 +136,8 @@ def _describe_equal_outputs(report: DoctorReport) -> str:
         return ""
     equal = sum(not check.differing_elements for check in report.outputs)
     count = len(report.outputs)
+    if equal == count == 1:
+        return "; the only tensor after a replay equals that of an eager step"
     if equal == count:
         return f"; all {format_count(count)} tensors after a replay equal those of an eager step"
     largest = max((check.max_difference or 0.0 for check in report.outputs), default=0.0)

@@ -8,12 +8,14 @@ from typing import Final
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.loop import ProgramLoop
 from graphviz_dash.model.recording import (
+    RecordedGraph,
     Recording,
     StartMethod,
     WindowEnd,
     find_released_graphs,
 )
 from graphviz_dash.model.run import Experiment, Run
+from graphviz_dash.narrative.columns import COUNT, MILLISECONDS, TEXT, Column
 from graphviz_dash.units import format_bytes, format_count, format_ns, pluralize
 
 LASTING_COST: Final = "later graph launches cost 1.7 to 35 times more (0.2 to 0.6 µs per node)"
@@ -175,3 +177,27 @@ def _describe_missing_end(recording: Recording) -> str | None:
         "The recording has no end: the process was killed or left without its exit handlers. The "
         "last 100 ms of replays and steps are missing."
     )
+
+
+def _get_capturing_line(graph: RecordedGraph) -> str:
+    return graph.captured_at[0] if graph.captured_at else "internal torch thread"
+
+
+CAPTURE_COLUMNS: Final[tuple[Column[RecordedGraph], ...]] = (
+    Column("graph", lambda graph: graph.graph, TEXT, "capture"),
+    Column(
+        "captured at",
+        _get_capturing_line,
+        TEXT,
+        "at",
+        explain=lambda graph: " called from ".join(graph.captured_at),
+        note=lambda graph: graph.problem or "",
+    ),
+    Column("after step", lambda graph: graph.step, COUNT, None),
+    Column("nodes", lambda graph: graph.nodes, COUNT),
+    Column("replays", lambda graph: graph.replays, COUNT),
+    Column("replays in window", lambda graph: graph.window_replays, COUNT, "in the window"),
+    Column("capture time", lambda graph: graph.capture_ns, MILLISECONDS, "duration"),
+    Column(None, lambda graph: graph.problem or "", TEXT, "problem"),
+)
+"""Columns of the captures of a recorded program."""

@@ -290,7 +290,7 @@ def _format_ranks(fault: StopFault) -> str:
         if item.suspects
     ]
     differing = ", ".join(map(_format_differing_rank, find_differing_ranks(fault)))
-    verdict = [f"{differing} differs"] if differing else []
+    verdict = [f"the others wait for {differing}"] if differing else []
     return "; " + "; ".join([", ".join(parts), *nodes, *verdict])
 
 
@@ -299,7 +299,7 @@ def _format_differing_rank(item: RankProgress) -> str:
         return f"rank {item.rank}"
     numbers = ", ".join(map(str, item.missing_collectives[:_MAX_KERNELS]))
     word = "collective" if len(item.missing_collectives) == 1 else "collectives"
-    return f"rank {item.rank}, whose graph lacks {word} {numbers},"
+    return f"rank {item.rank}, whose graph lacks {word} {numbers}"
 
 
 def format_passed(stop: ReplayStop | RankProgress) -> str:

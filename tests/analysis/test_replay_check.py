@@ -306,14 +306,14 @@ def test_ranks_that_wait_for_one_collective_are_one_fault() -> None:
     assert fault.cause is ReplayCause.COLLECTIVE
     sentence = format_replay_verdict(diagnosis)
     assert "rank 0 passed 5 of 6 collectives, rank 1 passed 4 of 6 collectives" in sentence
-    assert sentence.endswith("rank 1 differs.")
+    assert sentence.endswith("the others wait for rank 1.")
 
 
 def test_the_skipped_collective_is_named() -> None:
     progress = (RankProgress(0, 1, True, 6, 5), RankProgress(1, 1, False, 5, 5, (3,)))
     stop = make_stop(kind="hang", rank=0, ranks=progress, suspects=(make_node(3, collective=6),))
     sentence = format_replay_verdict(diagnose_replays(make_replay_check(stop)))
-    assert sentence.endswith("; rank 1, whose graph lacks collective 3, differs.")
+    assert sentence.endswith("; the others wait for rank 1, whose graph lacks collective 3.")
 
 
 @pytest.mark.parametrize(

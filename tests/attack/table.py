@@ -3,7 +3,7 @@ from __future__ import annotations
 import signal
 from typing import Final
 
-from tests.attack import doors, files, lives, protocol, reviewed, visits
+from tests.attack import doors, files, lives, protocol, retried, reviewed, visits
 from tests.attack.attacks import Attack, by_tests
 
 FREEZING: Final = ("hash-of-shared-tuples.pickle", "spaces.dot")
@@ -197,6 +197,47 @@ ATTACKS: Final = (
         "commands of a review: addresses, pipes, closed output, ended exports",
         "fell: tracebacks, hangs, a part file",
         reviewed.run_small_defects,
+    ),
+    Attack(
+        "commands of a review: the hash of another trace",
+        "fell: another experiment showed 141 instead of 559 µs",
+        retried.claim_foreign_hash,
+    ),
+    Attack("commands of a review: a full disk", "fell: 5 became 1", retried.fill_disk),
+    Attack(
+        "commands of a review: uploads of 250 to 600 MB",
+        "fell: 1.5 GB for one visitor, uploads blocked for all",
+        retried.exceed_quota,
+    ),
+    Attack(
+        "commands of a review: `serve --host 0.0.0.0` under strace",
+        "fell: asked a server of Amazon",
+        retried.contact_nobody,
+    ),
+    Attack(
+        "commands of a review: SIGTERM, SIGHUP, kill -9 of `import` and `fleet`",
+        "fell: three processes and 210 MB stayed",
+        retried.end_workers,
+    ),
+    Attack(
+        "commands of a review: TORCH_TRACE logs up to 63 MB",
+        "fell: 14 s to over 120 s, unreadable bundles",
+        retried.read_hostile_logs,
+    ),
+    Attack(
+        "commands of a review: outputs next to `.cal.json`, `.env`",
+        "fell: `.cal.json` destroyed",
+        retried.write_beside,
+    ),
+    Attack(
+        "commands of a review: kill -9 of `collect`",
+        "fell: the recording was lost",
+        retried.kill_collect,
+    ),
+    Attack(
+        "commands of a review: 5,000 experiments, none read before",
+        "fell: no Overview in 280 s, 2.9 GB",
+        retried.open_many_experiments,
     ),
     Attack(
         "a recorder that always fails",

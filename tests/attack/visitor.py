@@ -248,10 +248,18 @@ class Visitor:
             self._socket.socket.close()
             self._socket = None
 
-    def format_upload_head(self, length: int) -> bytes:
+    def make_upload_path(self) -> str:
+        return f"/_stcore/upload_file/{self.session}/{secrets.token_hex(8)}"
+
+    def delete(self, path: str) -> Answer:
+        """Delete an upload without the XSRF token."""
+        return self._ask("DELETE", path, {}, None)
+
+    def format_upload_head(self, length: int, path: str = "") -> bytes:
+        """Format the head of an upload; without ``path``, to a new one."""
         host = self.address.partition("//")[2]
         lines = (
-            f"PUT /_stcore/upload_file/{self.session}/{secrets.token_hex(8)} HTTP/1.1",
+            f"PUT {path or self.make_upload_path()} HTTP/1.1",
             f"Host: {host}",
             f"Origin: {self.address}",
             f"X-Xsrftoken: {self.cookies.get('_streamlit_xsrf', '')}",

@@ -15,7 +15,7 @@ from graphviz_dash.narrative.columns import (
     lower_first_letter,
     omit_empty_columns,
 )
-from graphviz_dash.ui.page.tables import format_rows, list_headings
+from graphviz_dash.ui.page.tables import format_row_table
 
 
 class _Kernel(Struct, frozen=True):
@@ -43,21 +43,26 @@ def test_terminal_shows_its_columns_with_units(capsys: pytest.CaptureFixture[str
 
 
 def test_markup_shows_its_columns_escaped() -> None:
-    assert list_headings(_COLUMNS) == ["Kernel", "Uses", "GPU time", "Share"]
-    assert format_rows(_COLUMNS, _KERNELS) == [
-        [
-            "gemm",
-            '<span class="num">1,200</span>',
-            '<span class="num">2.50 µs</span>',
-            '<span class="num">–</span>',
-        ],
-        [
-            "&lt;b&gt;",
-            '<span class="num">1</span>',
-            '<span class="num">–</span>',
-            '<span class="num">–</span>',
-        ],
-    ]
+    columns: tuple[Column[_Kernel], ...] = (
+        Column("", lambda kernel: kernel.name, explain=lambda kernel: f"{kernel.name}!"),
+        *_COLUMNS[1:3],
+        Column("Share", lambda kernel: 0.5, SHARE, note=lambda kernel: "<" if kernel.time else ""),
+        _COLUMNS[4],
+    )
+    table = format_row_table(columns, [("<all>", _KERNELS)])
+    assert '<td></td><th scope="col">Uses</th><th scope="col">GPU time</th>' in table
+    assert "mmeg" not in table
+    assert '<th scope="rowgroup" colspan="4">&lt;all&gt;</th>' in table
+    assert (
+        '<th scope="row"><abbr title="gemm!" tabindex="0">gemm</abbr></th>'
+        '<td><span class="num">1,200</span></td><td><span class="num">2.50 µs</span></td>'
+        '<td><span class="num">50.0%</span><span class="spread">&lt;</span></td>'
+    ) in table
+    assert (
+        '<abbr title="&lt;b&gt;!" tabindex="0">&lt;b&gt;</abbr></th>'
+        '<td><span class="num">1</span></td><td><span class="num">–</span></td>'
+        '<td><span class="num">50.0%</span></td>'
+    ) in table
 
 
 def test_columns_without_a_value_are_omitted() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints, encode, get_column, get_threads
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
-from graphviz_dash.analysis.trace.lanes import link_launches
+from graphviz_dash.analysis.trace.lanes import link_trace_launches
 from graphviz_dash.model.loop import GraphFamily, ProgramLoop, StepKind
 from graphviz_dash.model.marks import STEP
 
@@ -173,9 +173,7 @@ def _collect_calls(trace: Trace) -> tuple[Ints, Ints, Ints]:
     sizes = np.full(trace.runtime.height, _UNKNOWN, dtype=np.int64)
     gpu_codes, gpu_names = encode(trace.gpu["name"])
     inward = np.array([name.startswith(_INPUT_COPIES) for name in gpu_names], dtype=bool)[gpu_codes]
-    launch = link_launches(
-        get_column(trace.gpu, "correlation"), get_column(trace.runtime, "correlation")
-    ).launch
+    launch = link_trace_launches(trace).launch
     rows = np.flatnonzero(inward & (launch >= 0))
     sizes[launch[rows]] = get_column(trace.gpu, "bytes")[rows]
     return calls, launching[calls], sizes[calls]

@@ -19,7 +19,7 @@ from graphviz_dash.analysis.arrays import Ints, encode, get_column, get_threads
 from graphviz_dash.analysis.attribution.origins import NodeOrigin, OriginResolver
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
-from graphviz_dash.analysis.trace.lanes import link_launches
+from graphviz_dash.analysis.trace.lanes import link_trace_launches
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Fact, Missing
 
@@ -76,9 +76,7 @@ def compute_coverage(trace: Trace, traced_steps: Sequence[Step]) -> Coverage | M
     rows = np.concatenate([step.gpu_rows for step in traced_steps])
     if not len(rows):
         return find_missing_gpu_work(trace) or NO_GPU_WORK
-    launch = link_launches(
-        get_column(trace.gpu, "correlation")[rows], get_column(trace.runtime, "correlation")
-    ).launch
+    launch = link_trace_launches(trace).launch[rows]
     codes, names = encode(trace.runtime["name"])
     is_graph_launch = np.array([get_call_class(name) is CallClass.GRAPH_LAUNCH for name in names])
     linked_rows = launch >= 0

@@ -25,7 +25,7 @@ from graphviz_dash.analysis.prediction.eager_step import (
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.integrity import Claim
 from graphviz_dash.analysis.trace.intervals import Nesting
-from graphviz_dash.analysis.trace.lanes import link_launches
+from graphviz_dash.analysis.trace.lanes import link_trace_launches
 from graphviz_dash.analysis.trace.steps import StepMethod
 from graphviz_dash.model.doctor import RuleId
 from graphviz_dash.model.rules import RULES, Rule
@@ -216,9 +216,7 @@ def _find_suspect_calls(trace: Trace, step: EagerStep) -> list[_Call]:
 
 
 def _map_copies(trace: Trace) -> dict[int, str]:
-    links = link_launches(
-        get_column(trace.gpu, "correlation"), get_column(trace.runtime, "correlation")
-    ).launch
+    links = link_trace_launches(trace).launch
     rows = np.flatnonzero((trace.gpu["kind"] == "memcpy").to_numpy() & (links >= 0))
     names = trace.gpu["name"].gather(rows).to_list()
     return {call: name or "" for call, name in zip(links[rows].tolist(), names, strict=True)}

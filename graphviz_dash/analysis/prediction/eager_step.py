@@ -14,7 +14,15 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column, get_threads
+from graphviz_dash.analysis.arrays import (
+    Flags,
+    Ints,
+    encode,
+    get_column,
+    get_spans,
+    get_streams,
+    get_threads,
+)
 from graphviz_dash.analysis.attribution.attribution import find_capture_windows
 from graphviz_dash.analysis.prediction.stream_order import (
     LaunchedItems,
@@ -26,7 +34,7 @@ from graphviz_dash.analysis.trace.collectives import get_collective_kind
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.integrity import Claim, TraceIntegrity, assess_integrity
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting
-from graphviz_dash.analysis.trace.lanes import link_launches, merge_busy
+from graphviz_dash.analysis.trace.lanes import link_trace_launches, merge_busy
 from graphviz_dash.analysis.trace.signatures import find_distinct_rows
 from graphviz_dash.analysis.trace.steps import (
     Step,
@@ -216,8 +224,7 @@ def _make_missing_step(reason: str) -> Missing:
 class _Calls:
     def __init__(self, trace: Trace) -> None:
         codes, names = encode(trace.runtime["name"])
-        self.start = get_column(trace.runtime, "ts")
-        self.end = self.start + np.maximum(get_column(trace.runtime, "dur"), 0)
+        self.start, self.end = get_spans(trace.runtime)
         self.waits = np.flatnonzero(
             _match_codes(codes, [name.startswith(_WAITS) for name in names])
         )
@@ -229,9 +236,7 @@ class _Calls:
         self.is_graph = _match_codes(
             codes, [get_call_class(n) is CallClass.GRAPH_LAUNCH for n in names]
         )
-        self.links = link_launches(
-            get_column(trace.gpu, "correlation"), get_column(trace.runtime, "correlation")
-        )
+        self.links = link_trace_launches(trace)
         self.of_row = self.links.launch
         self.launched, _ = compute_launch_times(trace, self.of_row)
 
@@ -287,7 +292,7 @@ class _GpuWork:
         gpu = trace.gpu
         self.begin = get_column(gpu, "ts")
         self.duration = get_column(gpu, "dur")
-        self.stream = get_column(gpu, "stream") + (get_column(gpu, "device") << 32)
+        self.stream = get_streams(gpu)
 
         def read_columns() -> Iterator[Ints]:
             for name in ("kind", "name"):

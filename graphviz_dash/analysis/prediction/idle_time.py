@@ -19,10 +19,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Flags, Floats, Ints, encode, get_column, get_threads
+from graphviz_dash.analysis.arrays import (
+    Flags,
+    Floats,
+    Ints,
+    encode,
+    get_column,
+    get_spans,
+    get_threads,
+)
 from graphviz_dash.analysis.prediction.eager_step import LAUNCHING_NS, EagerStep
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
-from graphviz_dash.analysis.trace.lanes import link_launches, merge_busy
+from graphviz_dash.analysis.trace.lanes import link_trace_launches, merge_busy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -148,12 +156,10 @@ class _Gaps:
     """GPU idle periods in steps, by their index; arrays of shape (gaps,), times in ns."""
 
     def __init__(self, trace: Trace, steps: Mapping[int, Step]) -> None:
-        begin = get_column(trace.gpu, "ts")
-        busy_until = np.maximum.accumulate(begin + np.maximum(get_column(trace.gpu, "dur"), 0))
+        begin, end = get_spans(trace.gpu)
+        busy_until = np.maximum.accumulate(end)
         busy_until = np.concatenate(([0], busy_until))
-        launch = link_launches(
-            get_column(trace.gpu, "correlation"), get_column(trace.runtime, "correlation")
-        ).launch
+        launch = link_trace_launches(trace).launch
         rows = np.arange(len(begin), dtype=np.int64)
         starts = get_column(trace.runtime, "ts")
         launch_starts = np.where(launch >= 0, starts[launch], begin) if len(starts) else begin
@@ -210,8 +216,7 @@ class _Events(Struct, frozen=True):
     def read(cls, table: pl.DataFrame, threads: Ints) -> _Events:
         code, names = encode(table["name"])
         on_threads = np.isin(get_threads(table), threads)
-        start = get_column(table, "ts")[on_threads]
-        end = start + np.maximum(get_column(table, "dur")[on_threads], 0)
+        start, end = get_spans(table, on_threads)
         return cls(names, np.asarray(code[on_threads], dtype=np.int64), start, end)
 
     def match_names(self, predicate: Callable[[str], bool]) -> Flags:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, get_column
+from graphviz_dash.analysis.arrays import Ints, get_spans
 from graphviz_dash.analysis.trace.collectives import (
     SYNCHRONISING_COLLECTIVES,
     Collective,
@@ -109,10 +109,7 @@ def match_collectives(ranks: Sequence[RankTrace]) -> MatchedCollectives:
     start = np.empty_like(table)
     end = np.empty_like(table)
     for number, rank in enumerate(ranks):
-        gpu = rank.trace.gpu
-        begins = get_column(gpu, "ts")
-        start[:, number] = begins[table[:, number]]
-        end[:, number] = (begins + np.maximum(get_column(gpu, "dur"), 0))[table[:, number]]
+        start[:, number], end[:, number] = get_spans(rank.trace.gpu, table[:, number])
     return MatchedCollectives(
         kinds=tuple(kinds),
         step=np.array(step_of, dtype=np.int64),

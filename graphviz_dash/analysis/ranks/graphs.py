@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, get_column
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.attribution.attribution import attribute_graphs
 from graphviz_dash.analysis.attribution.origins import NodeOrigin, OriginResolver
 from graphviz_dash.analysis.replays.replays import METHODS, get_identities, match_replays
 from graphviz_dash.analysis.trace.collectives import compute_message_bytes
-from graphviz_dash.analysis.trace.lanes import link_launches
+from graphviz_dash.analysis.trace.lanes import link_trace_launches
 from graphviz_dash.analysis.trace.signatures import normalise_name
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, KernelParams
 
@@ -139,9 +139,7 @@ def _find_node_origins(run: Run, trace: Trace, rows: Ints) -> dict[int, Collecti
 
 
 def _find_eager_origins(trace: Trace, rows: list[int]) -> dict[int, CollectiveOrigin]:
-    launch = link_launches(
-        get_column(trace.gpu, "correlation")[rows], get_column(trace.runtime, "correlation")
-    ).launch
+    launch = link_trace_launches(trace).launch[rows]
     linked_rows = [row for row, call in zip(rows, launch.tolist(), strict=True) if call >= 0]
     launch_origins = OriginResolver(trace, launch[launch >= 0]) if linked_rows else None
     by_row = {row: CollectiveOrigin("none", None, None, None, None, None) for row in rows}

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.absence import explain_missing
-from graphviz_dash.analysis.arrays import Ints, get_column
+from graphviz_dash.analysis.arrays import Ints, get_spans
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue, compute_step_metrics
 from graphviz_dash.analysis.metrics.run_selection import get_family
 from graphviz_dash.analysis.ranks.clocks import (
@@ -455,8 +455,7 @@ class _AlignedCollectives:
 def _build_compute_lane(rank: RankTrace) -> LaneSet:
     gpu = rank.trace.gpu
     others = ~find_communication(rank.trace)
-    start = get_column(gpu, "ts")[others]
-    end = start + np.maximum(get_column(gpu, "dur")[others], 0)
+    start, end = get_spans(gpu, others)
     return merge_busy(np.zeros(len(start), dtype=np.int64), start, end)
 
 

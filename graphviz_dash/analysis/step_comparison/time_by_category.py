@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, encode, get_column
+from graphviz_dash.analysis.arrays import Ints, encode, get_spans
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
 from graphviz_dash.analysis.trace.steps import Step, compute_exclusive_ns
 
@@ -131,8 +131,7 @@ def _compute_busy_by_category(
     trace: Trace, traced_steps: tuple[Step, ...], waited: Ints | None
 ) -> Ints:
     """Return shape (steps, categories), in ns."""
-    start = get_column(trace.gpu, "ts")
-    end = start + np.maximum(get_column(trace.gpu, "dur"), 0)
+    start, end = get_spans(trace.gpu)
     if waited is not None:
         start = start + waited
     kinds, kind_names = encode(trace.gpu["kind"])

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.absence import NO_GPU_WORK, explain_missing
-from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column
+from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column, get_streams
 from graphviz_dash.analysis.attribution.attribution import attribute_graphs
 from graphviz_dash.analysis.attribution.origins import NodeOrigin, OriginResolver, select_near
 from graphviz_dash.analysis.graph.topology import find_visible_edges
@@ -26,7 +26,7 @@ from graphviz_dash.analysis.ranks.ranks import RankWaits
 from graphviz_dash.analysis.replays.replays import ReplayMatch, get_identities, match_replays
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
-from graphviz_dash.analysis.trace.lanes import link_launches
+from graphviz_dash.analysis.trace.lanes import link_trace_launches
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, find_steps
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
@@ -180,9 +180,7 @@ class _Calls:
         self.duration = np.maximum(get_column(trace.runtime, "dur"), 0)
         self.is_graph = _match_class(classes, CallClass.GRAPH_LAUNCH)[codes]
         self.waits = np.flatnonzero(_match_class(classes, CallClass.SYNCHRONISE)[codes])
-        self.of_row = link_launches(
-            get_column(trace.gpu, "correlation"), get_column(trace.runtime, "correlation")
-        ).launch
+        self.of_row = link_trace_launches(trace).launch
 
 
 def _match_class(classes: list[CallClass], requested: CallClass) -> Flags:
@@ -269,7 +267,7 @@ def _build_typical_step(
     nodes = sources[1]
     first = reads[0]
     items = _build_items(run, trace, first, sources)
-    lanes = get_column(trace.gpu, "stream") + (get_column(trace.gpu, "device") << 32)
+    lanes = get_streams(trace.gpu)
     lane = np.unique(lanes[first.rows], return_inverse=True)[1].reshape(-1)
     edges = _find_edges(first, lane, nodes)
     step_times = PerStepTimes(

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, encode, get_column
+from graphviz_dash.analysis.arrays import Ints, encode, get_spans
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
 from graphviz_dash.analysis.trace.steps import Step, measure_span_union
 
@@ -112,8 +112,7 @@ def measure_communication(
 ) -> tuple[StepCommunication, ...]:
     """Return the communication of each step of ``trace``; near-linear in the rows."""
     is_communicating = find_communication(trace)
-    start = get_column(trace.gpu, "ts")
-    end = start + np.maximum(get_column(trace.gpu, "dur"), 0)
+    start, end = get_spans(trace.gpu)
 
     by_step = []
     for step in traced_steps:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import get_column
+from graphviz_dash.analysis.arrays import get_column, get_spans
 from graphviz_dash.analysis.trace.steps import Step, measure_span_union
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ def measure_devices(trace: Trace, traced_steps: Sequence[Step]) -> tuple[DeviceW
     if len(numbers) < 2:
         return ()
     is_kernel = (trace.gpu["kind"] == "kernel").to_numpy()
-    start = get_column(trace.gpu, "ts")
-    end = start + np.maximum(get_column(trace.gpu, "dur"), 0)
+    start, end = get_spans(trace.gpu)
     measured_devices = []
     for number in numbers.tolist():
         kernels, shares = [], []

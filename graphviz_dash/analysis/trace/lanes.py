@@ -22,6 +22,7 @@ from graphviz_dash.analysis.arrays import (
     encode,
     find_first_positions,
     get_column,
+    get_spans,
     is_sorted_within_codes,
 )
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
@@ -128,12 +129,11 @@ class TraceLanes(Struct, frozen=True):
 def build_trace_lanes(trace: Trace) -> TraceLanes:
     """Build the lanes of ``trace``; every GPU row is in exactly one GPU lane."""
     gpu, runtime = trace.gpu, trace.runtime
-    start = get_column(gpu, "ts")
-    end = start + np.maximum(get_column(gpu, "dur"), 0)
+    start, end = get_spans(gpu)
     device = get_column(gpu, "device")
     rows = np.arange(len(start), dtype=np.int64)
     visible_calls = np.flatnonzero(_find_shown_calls(runtime))
-    call_start = get_column(runtime, "ts")[visible_calls]
+    call_start, call_end = get_spans(runtime, visible_calls)
     return TraceLanes(
         gpu=pack_lanes(device, get_column(gpu, "stream"), rows, start, end),
         cpu=pack_lanes(
@@ -141,7 +141,7 @@ def build_trace_lanes(trace: Trace) -> TraceLanes:
             get_column(runtime, "tid")[visible_calls],
             visible_calls,
             call_start,
-            call_start + np.maximum(get_column(runtime, "dur")[visible_calls], 0),
+            call_end,
         ),
         device=merge_busy(device, start, end),
         links=link_trace_launches(trace),

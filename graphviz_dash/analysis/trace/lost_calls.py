@@ -70,12 +70,14 @@ class _StepLaunches(Struct, frozen=True):
 
     calls: _Pieces
     work: _Pieces
+    known_work: _Pieces
+    """The same and kernels that lost their call, as if there were one operator."""
     possible_work: _Pieces
-    """The same and work whose call was lost, as if there were one operator."""
+    """The same and all rows without a call."""
     callless_rows: int
     """Rows of work without a call, whose operator is unknown."""
     lost_calls: int
-    """Rows that have the id of a call that was lost."""
+    """Kernels that lost their call."""
 
 
 def find_incomplete_launches(trace: Trace, links: Links, steps: Sequence[Step]) -> frozenset[int]:
@@ -115,9 +117,7 @@ def _group_by_operators(
     looks = _encode_looks(trace)
     codes, _ = encode(trace.runtime["name"])
     starts, threads = get_column(trace.runtime, "ts"), get_threads(trace.runtime)
-    # Without any pair of call and work, calls were not recorded.
-    has_calls = bool((links.launch >= 0).any())
-    is_stray = (links.launch < 0) & (get_column(trace.gpu, "correlation") > 0) & has_calls
+    is_stray = _find_stray_kernels(trace, links)
     groups: defaultdict[bytes, dict[int, _StepLaunches]] = defaultdict(dict)
     for index, step in enumerate(steps):
         first, last = np.searchsorted(starts[launches], [step.start, step.end])
@@ -126,15 +126,29 @@ def _group_by_operators(
         rows = step.gpu_rows[np.isin(links.launch[step.gpu_rows], calls)]
         of_rows = positions[np.searchsorted(calls, links.launch[rows])]
         stray = step.gpu_rows[is_stray[step.gpu_rows]]
-        possible = np.concatenate((rows[of_rows >= 0], stray))
+        inside = rows[of_rows >= 0]
+        callless = step.gpu_rows[links.launch[step.gpu_rows] < 0]
         groups[sequence][index] = _StepLaunches(
             _number_pieces(positions, calls, codes.astype(np.int64)),
             _number_pieces(of_rows, rows, looks),
-            _number_pieces(np.zeros(len(possible), dtype=np.int64), possible, looks),
-            step.unlinked,
+            _number_pieces_at_once(np.concatenate((inside, stray)), looks),
+            _number_pieces_at_once(np.concatenate((inside, callless)), looks),
+            len(callless),
             len(stray),
         )
     yield from groups.values()
+
+
+def _find_stray_kernels(trace: Trace, links: Links) -> Flags:
+    """Return which kernels lost their call.
+
+    If the same kernels never have a call, the profiler does not record their calls.
+    """
+    kernel: Flags = (trace.gpu["kind"] == "kernel").fill_null(False).to_numpy()
+    has_call = links.launch >= 0
+    is_stray: Flags = kernel & ~has_call & (get_column(trace.gpu, "correlation") > 0)
+    names = trace.gpu["name"].to_physical().to_numpy()
+    return is_stray & bool(np.isin(names[is_stray], names[has_call]).any())
 
 
 def _number_pieces(positions: Ints, rows: Ints, codes: Ints) -> _Pieces:
@@ -145,6 +159,10 @@ def _number_pieces(positions: Ints, rows: Ints, codes: Ints) -> _Pieces:
     # The occurrence makes equal pieces at one operator different.
     numbers = keys + np.arange(len(keys)) - np.searchsorted(keys, keys)
     return _Pieces(numbers, codes_count, stride)
+
+
+def _number_pieces_at_once(rows: Ints, codes: Ints) -> _Pieces:
+    return _number_pieces(np.zeros(len(rows), dtype=np.int64), rows, codes)
 
 
 def _encode_looks(trace: Trace) -> Ints:
@@ -211,7 +229,9 @@ class _Operators:
 def _find_smaller_steps(group: dict[int, _StepLaunches]) -> Iterator[int]:
     by_work: defaultdict[tuple[bytes, int, int], list[int]] = defaultdict(list)
     for index, step in group.items():
-        numbers = [part.numbers for part in (step.calls, step.work, step.possible_work)]
+        numbers = [
+            part.numbers for part in (step.calls, step.work, step.possible_work, step.known_work)
+        ]
         key = (b"|".join(part.tobytes() for part in numbers), step.callless_rows, step.lost_calls)
         by_work[key].append(index)
     distinct = sorted(
@@ -239,21 +259,21 @@ def _is_smaller(step: _StepLaunches, witnesses: Sequence[_StepLaunches]) -> bool
 
 def _is_lacking_work(step: _StepLaunches, witness: _StepLaunches) -> bool:
     """Return whether ``step`` lacks work of ``witness``, if the operator of some is unknown."""
-    has_lost_calls = bool(step.lost_calls or witness.lost_calls)
-    return has_lost_calls and len(witness.possible_work.subtract(step.possible_work)) > 0
+    has_callless_rows = bool(step.callless_rows or witness.callless_rows)
+    return has_callless_rows and len(witness.known_work.subtract(step.possible_work)) > 0
 
 
 def _is_other_work(step: _StepLaunches, witness: _StepLaunches) -> bool:
     """Return whether operators of ``step`` run other calls or work, such as that of another size.
 
-    Calls that were lost may be those that seem to differ.
+    Work without a call may be that which seems to differ.
     """
     missing, additional = witness.work.subtract(step.work), step.work.subtract(witness.work)
-    if not (step.lost_calls or witness.lost_calls):
+    if not (step.callless_rows or witness.callless_rows):
         calls = witness.calls.subtract(step.calls), step.calls.subtract(witness.calls)
         return _share_operators(missing, additional) or _share_operators(*calls)
-    lost_work = witness.possible_work.subtract(step.possible_work)
-    extra_work = step.possible_work.subtract(witness.possible_work)
+    lost_work = witness.known_work.subtract(step.possible_work)
+    extra_work = step.known_work.subtract(witness.possible_work)
     return _share_operators(missing.select(lost_work.codes), additional.select(extra_work.codes))
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, encode, get_column
+from graphviz_dash.analysis.arrays import Ints, encode, get_column, get_spans, get_streams
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.captures import find_captured
 from graphviz_dash.analysis.trace.lanes import Links, link_trace_launches
@@ -99,11 +99,6 @@ def _find_rows(table: pl.DataFrame, pattern: re.Pattern[str]) -> Ints:
     return np.flatnonzero(table["name"].cast(str).is_in(matching_names).fill_null(False).to_numpy())
 
 
-def _get_bounds(table: pl.DataFrame, rows: Ints) -> tuple[Ints, Ints]:
-    begin = get_column(table, "ts")[rows]
-    return begin, begin + np.maximum(get_column(table, "dur")[rows], 0)
-
-
 def _find_numbered(
     trace: Trace, table: pl.DataFrame, prefix: str, method: StepMethod
 ) -> StepRanges | None:
@@ -114,7 +109,7 @@ def _find_numbered(
     # Tools repeat the marks for processes that launch nothing.
     launching = np.isin(get_column(table, "pid")[rows], trace.runtime["pid"].unique().to_numpy())
     rows = rows[launching] if launching.any() else rows
-    begin, end = _get_bounds(table, rows)
+    begin, end = get_spans(table, rows)
     names = table["name"].gather(rows).cast(str).to_list()
     index = np.array([int(name[len(prefix) :]) for name in names], dtype=np.int64)
     order = _order_distinct_marks(index, begin, end, get_column(table, "pid")[rows])
@@ -147,7 +142,7 @@ def _find_outermost(
     rows = _find_rows(table, pattern)
     if not len(rows):
         return None
-    begin, end = _get_bounds(table, rows)
+    begin, end = get_spans(table, rows)
     outermost = []
     last_end = np.iinfo(np.int64).min
     for row in np.lexsort((-end, begin)).tolist():
@@ -271,8 +266,7 @@ def find_steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
     start, end = ranges.start, ranges.end
     launch_starts, is_linked = compute_launch_times(trace, links.launch)
     owner = _find_owners(launch_starts, ranges)
-    begin = get_column(trace.gpu, "ts")
-    stop = begin + np.maximum(get_column(trace.gpu, "dur"), 0)
+    begin, stop = get_spans(trace.gpu)
     rows_of, order, bounds = _group_rows(owner, len(start))
     step = owner[order]
     latest_stop = np.minimum(stop, compute_wait_ends(trace, links.launch))
@@ -367,7 +361,7 @@ def compute_launch_times(trace: Trace, launch: Ints) -> tuple[Ints, npt.NDArray[
     first_call = called_ids[called_ids > 0].min(initial=np.iinfo(np.int64).max)
     is_early = ~is_linked & (correlation > 0) & (correlation < first_call)
     if is_early.any():
-        stream = get_column(trace.gpu, "stream") + (get_column(trace.gpu, "device") << 32)
+        stream = get_streams(trace.gpu)
         _, code = np.unique(stream, return_inverse=True)
         code = code.reshape(-1)
         first = np.full(int(code.max()) + 1, np.iinfo(np.int64).max, dtype=np.int64)
@@ -388,8 +382,7 @@ def compute_wait_ends(trace: Trace, launch: Ints) -> Ints:
     rows = np.flatnonzero(launch >= 0)
     if not is_single or not len(waits) or not len(rows):
         return ends
-    start = get_column(trace.runtime, "ts")
-    stop = start + np.maximum(get_column(trace.runtime, "dur"), 0)
+    start, stop = get_spans(trace.runtime)
     following = np.searchsorted(start[waits], stop[launch[rows]])
     has_wait = following < len(waits)
     ends[rows[has_wait]] = stop[waits[following[has_wait]]]

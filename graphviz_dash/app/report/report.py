@@ -9,8 +9,7 @@ from typing import Final
 from graphviz_dash import __version__
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.failures import format_failure
-from graphviz_dash.analysis.ledger.memory import LedgerPart
-from graphviz_dash.analysis.ledger.report import LedgerReport, list_ledger_reports
+from graphviz_dash.analysis.ledger.report import list_ledger_reports
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.analysis.replay_check import ReplayDiagnosis, WrongOperator
 from graphviz_dash.app.report.families import generate_family_sections
@@ -19,6 +18,7 @@ from graphviz_dash.app.report.report_tables import (
     escape_html,
     format_kernels_section,
     format_metrics_section,
+    format_row_table,
     format_shares_table,
     format_table,
     generate_notes_sections,
@@ -36,11 +36,15 @@ from graphviz_dash.features.efficiency.narrative import (
 )
 from graphviz_dash.features.ledger.narrative import (
     SAVING_COLUMNS,
+    TIME_COLUMNS,
+    build_size_columns,
     describe_losses,
     describe_memory,
     describe_process,
     describe_startup,
     describe_workspaces,
+    list_size_rows,
+    list_time_rows,
 )
 from graphviz_dash.features.torch_compile.analysis.report import CompileReport, build_compile_report
 from graphviz_dash.features.torch_compile.narrative import (
@@ -71,7 +75,7 @@ from graphviz_dash.narrative.summary import (
     format_break_even_title,
     list_provenance,
 )
-from graphviz_dash.units import format_bytes, format_ns, format_percent
+from graphviz_dash.units import format_ns
 
 _STYLE: Final = Path(__file__).with_name("report.css")
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
@@ -343,40 +347,12 @@ def generate_ledger_sections(runs: Iterable[Run]) -> Iterator[str]:
         yield f"<p>{escape_html(describe_process(report.process))}</p>"
         if report.memory is not None:
             yield f"<p>{escape_html(describe_memory(report.memory))}</p>"
-            yield _format_memory(report)
+            columns = build_size_columns(label for label, _ in report.key_moments)
+            yield format_row_table(columns, "device memory", *list_size_rows(report))
             for text in (describe_workspaces(report.memory), *describe_losses(report)):
                 if text is not None:
                     yield f"<p>{escape_html(text)}</p>"
         yield f"<p>{escape_html(describe_startup(report.startup))}</p>"
-        yield _format_startup(report)
+        yield format_row_table(TIME_COLUMNS, "start-up", *list_time_rows(report.startup))
         if report.savings:
-            yield _format_savings(report)
-
-
-def _format_memory(report: LedgerReport) -> str:
-    moments = report.key_moments
-    rows: list[Row] = [
-        [part.value, *(format_bytes(moment.parts.get(part, 0)) for _, moment in moments)]
-        for part in LedgerPart
-        if any(moment.parts.get(part) for _, moment in moments)
-    ]
-    rows.append(["used (cudaMemGetInfo)", *(format_bytes(moment.used) for _, moment in moments)])
-    return format_table(["device memory", *(label for label, _ in moments)], [("", rows)])
-
-
-def _format_startup(report: LedgerReport) -> str:
-    startup = report.startup
-    rows: list[Row] = [
-        [part.value, format_ns(time), format_percent(time / startup.total_ns)]
-        for part, time in startup.parts.items()
-    ]
-    rows.append(["wall clock", format_ns(startup.total_ns), ""])
-    return format_table(["start-up", "time", "share"], [("", rows)])
-
-
-def _format_savings(report: LedgerReport) -> str:
-    rows: list[Row] = [
-        [column.format(saving) for column in SAVING_COLUMNS] for saving in report.savings
-    ]
-    head = [column.terminal_heading or "" for column in SAVING_COLUMNS]
-    return format_table(["possible saving", *head[1:]], [("", rows)])
+            yield format_row_table(SAVING_COLUMNS, "possible saving", report.savings)

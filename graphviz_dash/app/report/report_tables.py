@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
@@ -19,6 +19,7 @@ from graphviz_dash.features.prediction.stream_narrative import (
     describe_plan,
     describe_plan_origin,
 )
+from graphviz_dash.narrative.columns import Column
 from graphviz_dash.narrative.low_confidence import describe_low_confidence
 from graphviz_dash.narrative.numbers import format_spread
 from graphviz_dash.narrative.summary import (
@@ -28,6 +29,7 @@ from graphviz_dash.narrative.summary import (
 from graphviz_dash.units import format_count, format_ns
 
 Row: TypeAlias = list[str | tuple[str, str]]
+_Row = TypeVar("_Row")
 _MAX_KERNELS: Final = 30
 _MAX_SHARES: Final = 12
 
@@ -146,6 +148,15 @@ def _group_missing_metrics(comparison: Comparison) -> dict[tuple[str, tuple[str,
         for reason, titles in absent.items():
             runs_by_reason.setdefault((reason, tuple(titles)), []).append(run.name)
     return runs_by_reason
+
+
+def format_row_table(columns: Sequence[Column[_Row]], title: str, *groups: Sequence[_Row]) -> str:
+    """Format rows under their columns; ``title`` is the heading of the first."""
+    head = [title, *(column.terminal_heading or "" for column in columns[1:])]
+    return format_table(
+        head,
+        [("", [[column.format(row) for column in columns] for row in rows]) for rows in groups],
+    )
 
 
 def format_table(head: list[str], groups: Iterable[tuple[str, list[Row]]]) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.ledger.fit import FitPrediction
 from graphviz_dash.analysis.ledger.graphs import GraphLedger
@@ -21,6 +23,8 @@ from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.narrative.columns import (
     MEBIBYTES,
     MILLISECONDS,
+    SHARE,
+    SIGNED_MEBIBYTES,
     Column,
 )
 from graphviz_dash.units import (
@@ -33,6 +37,9 @@ from graphviz_dash.units import (
 
 _MIB: Final = 1 << 20
 _MAX_SIZES: Final = 3
+
+TimeRow: TypeAlias = tuple[str, int, float | None]
+"""Name, time in ns and share, None for a total."""
 
 PART_MEANINGS: Final[Mapping[LedgerPart, str]] = {
     LedgerPart.OTHER_PROCESSES: "Memory in use before this process had a context.",
@@ -212,6 +219,66 @@ def describe_graph(graph: GraphLedger) -> tuple[str, ...]:
     return tuple(texts)
 
 
+def list_growths(ledger: MemoryLedger) -> list[OutsideGrowth]:
+    """List the growths outside the allocator that matter."""
+    return [growth for growth in ledger.growths if abs(growth.bytes) >= _MIB]
+
+
+class SizeRow(Struct, frozen=True):
+    """A part of the memory, or a total, at several moments."""
+
+    title: str
+    meaning: str
+    """Empty if the title suffices."""
+    sizes: tuple[int | None, ...]
+    """In bytes. None if unknown."""
+
+
+def list_size_rows(report: LedgerReport) -> tuple[list[SizeRow], list[SizeRow]]:
+    """List the parts of the memory and the totals at the key moments."""
+    moments = [moment for _, moment in report.key_moments]
+    parts = [
+        SizeRow(part.value, PART_MEANINGS[part], sizes)
+        for part in LedgerPart
+        if any(sizes := tuple(moment.parts.get(part, 0) for moment in moments))
+    ]
+    totals = [
+        SizeRow("used (cudaMemGetInfo)", "", tuple(moment.used for moment in moments)),
+        SizeRow("resident on the host", "", tuple(moment.host for moment in moments)),
+    ]
+    return parts, totals
+
+
+def list_fit_rows(report: LedgerReport, fit: FitPrediction) -> list[SizeRow]:
+    """List the parts of the memory, recorded and predicted."""
+    sizes = report.memory.end_of_startup.parts if report.memory is not None else {}
+    return [
+        SizeRow(part.value, PART_MEANINGS[part], (sizes.get(part, 0), fit.parts.get(part, 0)))
+        for part in LedgerPart
+        if sizes.get(part) or fit.parts.get(part)
+    ]
+
+
+def build_size_columns(headings: Iterable[str]) -> list[Column[SizeRow]]:
+    """Build the column of titles and one for each moment."""
+    return [
+        Column("", lambda row: row.title, explain=lambda row: row.meaning),
+        *(_build_size_column(index, heading) for index, heading in enumerate(headings)),
+    ]
+
+
+def _build_size_column(index: int, heading: str) -> Column[SizeRow]:
+    return Column(heading, lambda row: row.sizes[index], MEBIBYTES, heading)
+
+
+def list_time_rows(ledger: StartupLedger) -> tuple[list[TimeRow], list[TimeRow]]:
+    """List the parts of the start-up with their shares, and the total."""
+    parts: list[TimeRow] = [
+        (part.value, time, time / ledger.total_ns) for part, time in ledger.parts.items()
+    ]
+    return parts, [("wall clock", ledger.total_ns, None)]
+
+
 GRAPH_COLUMNS: Final[tuple[Column[GraphLedger], ...]] = (
     Column("Graph", lambda graph: graph.graph),
     Column("Added", lambda graph: graph.added_bytes, MEBIBYTES),
@@ -225,6 +292,15 @@ GRAPH_COLUMNS: Final[tuple[Column[GraphLedger], ...]] = (
     Column("Capture", lambda graph: graph.capture_ns, MILLISECONDS),
     Column("Instantiation", lambda graph: graph.driver_ns, MILLISECONDS, "driver"),
     Column("First launch", lambda graph: graph.first_launch_ns, MILLISECONDS, None),
+)
+GROWTH_COLUMNS: Final[tuple[Column[OutsideGrowth], ...]] = (
+    Column("Cause", name_growth),
+    Column("Bytes", lambda growth: growth.bytes, SIGNED_MEBIBYTES),
+)
+TIME_COLUMNS: Final[tuple[Column[TimeRow], ...]] = (
+    Column("", lambda row: row[0]),
+    Column("Time", lambda row: row[1], MILLISECONDS),
+    Column("Share", lambda row: row[2], SHARE),
 )
 SAVING_COLUMNS: Final[tuple[Column[Saving], ...]] = (
     Column("Change", describe_saving),

@@ -7,20 +7,23 @@ from typing import Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.ledger.memory import LedgerPart
 from graphviz_dash.analysis.ledger.report import LedgerReport
 from graphviz_dash.documentation import MEMORY_COSTS
 from graphviz_dash.features.ledger.chart import draw_memory_ledger, draw_startup
 from graphviz_dash.features.ledger.narrative import (
     GRAPH_COLUMNS,
-    PART_MEANINGS,
+    GROWTH_COLUMNS,
     SAVING_COLUMNS,
+    TIME_COLUMNS,
+    build_size_columns,
     describe_losses,
     describe_memory,
     describe_process,
     describe_startup,
     describe_workspaces,
-    name_growth,
+    list_growths,
+    list_size_rows,
+    list_time_rows,
 )
 from graphviz_dash.narrative.columns import omit_empty_columns
 from graphviz_dash.ui.page import url_state
@@ -30,13 +33,10 @@ from graphviz_dash.ui.page.markup import (
     escape_html,
     escape_markdown,
     format_element,
-    format_table,
     show_markup,
 )
-from graphviz_dash.ui.page.tables import format_rows, list_headings, show_rows
-from graphviz_dash.units import format_bytes, format_ns, format_percent, format_signed_bytes
+from graphviz_dash.ui.page.tables import format_row_table, show_rows
 
-_MIB: Final = 1 << 20
 _GROWTH_ROWS: Final = 12
 
 
@@ -71,43 +71,14 @@ def _show_memory(selection: SelectedExperiment, report: LedgerReport) -> None:
     )
     if chart is not None:
         draw_figure(chart, "ledger-memory")
-    moments = report.key_moments
-    head = ["", *(escape_html(label) for label, _ in moments)]
-    parts = [
-        [
-            format_element(
-                "abbr", escape_html(part.value), title=PART_MEANINGS[part], tabindex="0"
-            ),
-            *(_format_number(moment.parts.get(part, 0)) for _, moment in moments),
-        ]
-        for part in LedgerPart
-        if any(moment.parts.get(part) for _, moment in moments)
-    ]
-    totals = [
-        ["used (cudaMemGetInfo)", *(_format_number(moment.used) for _, moment in moments)],
-        ["resident on the host", *(_format_number(moment.host) for _, moment in moments)],
-    ]
-    causes = [
-        [
-            escape_html(name_growth(growth)),
-            format_element("span", escape_html(format_signed_bytes(growth.bytes)), "num"),
-        ]
-        for growth in memory.growths[:_GROWTH_ROWS]
-        if abs(growth.bytes) >= _MIB
-    ]
-    tables = format_table(head, [("Parts", parts), ("Total", totals)], "figures runs")
-    if causes:
-        tables += format_table(
-            ("Growth outside the allocator", ""), [("Causes", causes)], "figures runs"
-        )
-    show_markup(format_element("div", tables, "scroll"))
+    columns = build_size_columns(label for label, _ in report.key_moments)
+    parts, totals = list_size_rows(report)
+    show_markup(format_row_table(columns, [("Parts", parts), ("Total", totals)]))
+    if growths := list_growths(memory)[:_GROWTH_ROWS]:
+        show_markup(format_row_table(GROWTH_COLUMNS, [("Growth outside the allocator", growths)]))
     for text in (describe_workspaces(memory), *describe_losses(report)):
         if text is not None:
             st.caption(text)
-
-
-def _format_number(size: int) -> str:
-    return format_element("span", escape_html(format_bytes(size)), "num")
 
 
 def _show_graphs(report: LedgerReport) -> None:
@@ -133,25 +104,13 @@ def _show_startup(selection: SelectedExperiment, report: LedgerReport) -> None:
     )
     if chart is not None:
         draw_figure(chart, "ledger-startup")
-    rows = [
-        [
-            escape_html(part.value),
-            format_element("span", escape_html(format_ns(time)), "num"),
-            format_element("span", escape_html(format_percent(time / startup.total_ns)), "num"),
-        ]
-        for part, time in startup.parts.items()
-    ]
-    total = [
-        ["wall clock", format_element("span", escape_html(format_ns(startup.total_ns)), "num"), ""]
-    ]
-    table = format_table(("", "Time", "Share"), [("Parts", rows), ("Total", total)], "figures runs")
-    show_markup(format_element("div", table, "scroll"))
+    parts, totals = list_time_rows(startup)
+    show_markup(format_row_table(TIME_COLUMNS, [("Parts", parts), ("Total", totals)]))
 
 
 def _show_savings(report: LedgerReport) -> None:
     if not report.savings:
         return
     st.header("Possible savings", anchor=False)
-    groups = [("Savings", format_rows(SAVING_COLUMNS, report.savings))]
-    table = format_table(list_headings(SAVING_COLUMNS), groups, "figures runs savings")
-    show_markup(format_element("div", table, "scroll"))
+    groups = [("Savings", report.savings)]
+    show_markup(format_row_table(SAVING_COLUMNS, groups, "figures runs savings"))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from graphviz_dash.analysis.ledger.fit import FitPrediction
-from graphviz_dash.analysis.ledger.memory import LedgerPart, MemoryLedger
+from graphviz_dash.analysis.ledger.memory import MemoryLedger
 from graphviz_dash.analysis.ledger.report import LedgerReport
 from graphviz_dash.analysis.ledger.savings import Saving
 from graphviz_dash.analysis.ledger.startup import StartupLedger
@@ -17,24 +17,29 @@ from graphviz_dash.cli.text.output import (
     print_heading,
     print_more,
     print_rows,
+    print_sections,
     print_table,
 )
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ledger.narrative import (
     GRAPH_COLUMNS,
+    GROWTH_COLUMNS,
     SAVING_COLUMNS,
+    TIME_COLUMNS,
+    build_size_columns,
     describe_fit,
     describe_losses,
     describe_memory,
     describe_process,
     describe_startup,
     describe_workspaces,
-    name_growth,
+    list_fit_rows,
+    list_growths,
+    list_size_rows,
+    list_time_rows,
 )
 from graphviz_dash.narrative.columns import omit_empty_columns
-from graphviz_dash.units import format_bytes, format_ns, format_percent, format_signed_bytes
-
-_MIN_GROWTH = 1 << 20
+from graphviz_dash.units import format_bytes, format_ns
 
 
 def print_ledgers(reports: Sequence[tuple[LedgerReport, FitPrediction | None]], count: int) -> None:
@@ -83,36 +88,19 @@ def _print_memory(report: LedgerReport) -> None:
     assert report.memory is not None
     click.echo(describe_memory(report.memory))
     click.echo()
-    moments = report.key_moments
-    table = create_table("", *(label for label, _ in moments), right=range(1, len(moments) + 1))
-    for part in LedgerPart:
-        if any(moment.parts.get(part) for _, moment in moments):
-            cells = [format_bytes(moment.parts.get(part, 0)) for _, moment in moments]
-            table.add_row(build_cell(part.value), *(build_cell(cell) for cell in cells))
-    table.add_section()
-    for title, values in (
-        ("used (cudaMemGetInfo)", [moment.used for _, moment in moments]),
-        ("resident on the host", [moment.host for _, moment in moments]),
-    ):
-        cells = [format_bytes(value) for value in values]
-        table.add_row(build_cell(title, "bold"), *(build_cell(cell, "bold") for cell in cells))
-    print_table(table)
+    columns = build_size_columns(label for label, _ in report.key_moments)
+    print_sections(columns, list_size_rows(report))
     for text in (describe_workspaces(report.memory), *describe_losses(report)):
         if text is not None:
             click.echo(text)
 
 
 def _print_growths(ledger: MemoryLedger, count: int) -> None:
-    rows = [growth for growth in ledger.growths if abs(growth.bytes) >= _MIN_GROWTH]
+    rows = list_growths(ledger)
     if not rows or not count:
         return
     print_heading("Growth outside the allocator")
-    table = create_table("cause", "bytes", right=[1])
-    for growth in rows[:count]:
-        table.add_row(
-            build_cell(name_growth(growth)), build_cell(format_signed_bytes(growth.bytes))
-        )
-    print_table(table)
+    print_rows(GROWTH_COLUMNS, rows[:count])
     print_more(len(rows), min(count, len(rows)))
 
 
@@ -127,32 +115,14 @@ def _print_startup(startup: StartupLedger) -> None:
     print_heading("Start-up")
     click.echo(describe_startup(startup))
     click.echo()
-    table = create_table("", "time", "share", right=[1, 2])
-    for part, time in startup.parts.items():
-        share = format_percent(time / startup.total_ns)
-        table.add_row(build_cell(part.value), build_cell(format_ns(time)), build_cell(share))
-    table.add_section()
-    table.add_row(
-        build_cell("wall clock", "bold"), build_cell(format_ns(startup.total_ns), "bold"), ""
-    )
-    print_table(table)
+    print_sections(TIME_COLUMNS, list_time_rows(startup))
 
 
 def _print_fit(report: LedgerReport, fit: FitPrediction) -> None:
     print_heading("Other configuration")
     click.echo(describe_fit(fit))
     click.echo()
-    now = report.memory.end_of_startup.parts if report.memory is not None else {}
-    table = create_table("", "recorded", "predicted", right=[1, 2])
-    for part in LedgerPart:
-        before, after = now.get(part, 0), fit.parts.get(part, 0)
-        if before or after:
-            table.add_row(
-                build_cell(part.value),
-                build_cell(format_bytes(before)),
-                build_cell(format_bytes(after)),
-            )
-    print_table(table)
+    print_rows(build_size_columns(("recorded", "predicted")), list_fit_rows(report, fit))
 
 
 def _print_savings(savings: tuple[Saving, ...]) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from graphviz_dash.analysis.memory.allocator import (
     AllocatorState,
@@ -12,22 +14,29 @@ from graphviz_dash.analysis.memory.allocator import (
     list_allocator_states,
     sum_captured_pools,
 )
-from graphviz_dash.analysis.memory.report import GraphFootprint, MemoryPart, MemoryReport
+from graphviz_dash.analysis.memory.report import (
+    GraphFootprint,
+    MemoryDifference,
+    MemoryPart,
+    MemoryReport,
+)
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.guidance.gaps import build_memory_command
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.narrative.columns import COUNT, MEBIBYTES, Column
+from graphviz_dash.model.memory import Stage
+from graphviz_dash.narrative.columns import COUNT, MEBIBYTES, SIGNED_MEBIBYTES, Column
 from graphviz_dash.narrative.memory_change import list_memory_changes
 from graphviz_dash.units import (
     format_bytes,
     format_percent,
+    format_signed_bytes,
     format_signed_percent,
     pluralize,
 )
 
 if TYPE_CHECKING:
     from graphviz_dash.features.memory.comparison import MemoryComparison
-    from graphviz_dash.model.run import MemoryUse, Run
+    from graphviz_dash.model.run import MemoryShare, MemoryUse, Run
 
 PART_MEANINGS: Final[Mapping[MemoryPart, str]] = {
     MemoryPart.WEIGHTS: "Storages of torch.nn.Parameter.",
@@ -187,6 +196,90 @@ def build_memory_pass_hint(runs: Sequence[Run]) -> tuple[str, str]:
     )
 
 
+class SizeRow(Struct, frozen=True):
+    """A part of the memory, or a total."""
+
+    title: str
+    read: Callable[[MemoryReport | MemoryDifference], int]
+    """Reads the size of a run, or its change, in bytes."""
+    meaning: str = ""
+
+
+def list_part_rows(reports: Sequence[MemoryReport]) -> list[SizeRow]:
+    """List the parts that are not empty in all runs."""
+    return [
+        _build_part_row(part)
+        for part in MemoryPart
+        if any(report.parts[part] for report in reports)
+    ]
+
+
+def _build_part_row(part: MemoryPart) -> SizeRow:
+    return SizeRow(part.value, lambda sizes: sizes.parts[part], PART_MEANINGS[part])
+
+
+TOTAL_ROWS: Final = (
+    SizeRow("reserved", lambda sizes: sizes.reserved),
+    SizeRow("device memory", lambda sizes: sizes.total),
+)
+
+
+def list_size_columns(
+    comparison: MemoryComparison, reports: Sequence[MemoryReport]
+) -> list[Column[SizeRow]]:
+    """List the columns of runs, with their changes."""
+    columns: list[Column[SizeRow]] = [
+        Column("", lambda row: row.title, explain=lambda row: row.meaning)
+    ]
+    for report in reports:
+        columns += _list_run_columns(report, comparison.get_difference(report.run))
+    return columns
+
+
+def _list_run_columns(
+    report: MemoryReport, change: MemoryDifference | None
+) -> Iterator[Column[SizeRow]]:
+    def format_change(row: SizeRow) -> str:
+        return format_signed_bytes(size) if change and (size := row.read(change)) else ""
+
+    yield Column(
+        report.run, lambda row: row.read(report), MEBIBYTES, report.run, note=format_change
+    )
+    if change is not None:
+        yield Column(None, lambda row: row.read(change), SIGNED_MEBIBYTES, "change", is_dim=True)
+
+
+STAGE_LABELS: Final = {
+    Stage.BUILD: "building model and inputs",
+    Stage.WARM_UP: "warm-up",
+    Stage.PREPARE: "after capture",
+    Stage.ITERATE: "iterations",
+}
+
+
+def list_stage_columns(reports: Sequence[MemoryReport]) -> list[Column[Stage]]:
+    """List the columns of runs with the peak of each stage."""
+    return [
+        Column("", lambda stage: STAGE_LABELS[stage]),
+        *(_build_stage_column(report) for report in reports),
+    ]
+
+
+def _build_stage_column(report: MemoryReport) -> Column[Stage]:
+    return Column(
+        report.run,
+        lambda stage: report.get_stage(stage).peak_reserved_bytes,
+        MEBIBYTES,
+        report.run,
+    )
+
+
+SHARE_COLUMNS: Final[tuple[Column[MemoryShare], ...]] = (
+    Column("", lambda share: share.label),
+    Column("Live", lambda share: share.live_bytes, MEBIBYTES),
+    Column("Blocks", lambda share: share.blocks, COUNT),
+    Column("Reserved", lambda share: share.reserved_bytes, MEBIBYTES),
+)
 GRAPH_COLUMNS: Final[tuple[Column[GraphFootprint], ...]] = (
     Column("Graph", lambda graph: graph.graph),
     Column("Used", lambda graph: graph.footprint, MEBIBYTES, "uses"),

@@ -6,26 +6,31 @@ from collections.abc import Sequence
 
 import click
 
-from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport, PoolBreakdown
+from graphviz_dash.analysis.memory.report import MemoryReport, PoolBreakdown
 from graphviz_dash.cli.text.output import (
-    build_cell,
-    create_table,
     print_heading,
     print_rows,
-    print_table,
+    print_sections,
 )
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.memory.comparison import MemoryComparison
 from graphviz_dash.features.memory.narrative import (
     GRAPH_COLUMNS,
     PUBLISHED_OVERHEAD,
+    SHARE_COLUMNS,
+    STAGE_LABELS,
+    TOTAL_ROWS,
     describe_memory_cost,
     describe_snapshot,
+    list_part_rows,
+    list_size_columns,
+    list_stage_columns,
 )
 from graphviz_dash.features.memory.snapshots import SNAPSHOT_GROUPS
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import MemoryShare, MemoryUse
-from graphviz_dash.units import format_bytes, format_count, format_signed_bytes, pluralize
+from graphviz_dash.narrative.columns import omit_empty_columns
+from graphviz_dash.units import format_bytes, pluralize
 
 
 def print_memory(result: MemoryComparison, count: int) -> None:
@@ -53,32 +58,9 @@ def print_memory(result: MemoryComparison, count: int) -> None:
 
 def _print_parts(result: MemoryComparison) -> None:
     click.echo()
-    headings = [""]
-    for report in result.reports:
-        headings.append(report.run)
-        if result.get_difference(report.run):
-            headings.append("change")
-    table = create_table(*headings, right=range(1, len(headings)))
-    for part in MemoryPart:
-        if not any(report.parts[part] for report in result.reports):
-            continue
-        cells = [build_cell(part.value)]
-        for report in result.reports:
-            cells.append(build_cell(format_bytes(report.parts[part])))
-            if change := result.get_difference(report.run):
-                cells.append(build_cell(format_signed_bytes(change.parts[part]), "dim"))
-        table.add_row(*cells)
-    table.add_section()
-    for title in ("reserved", "device memory"):
-        cells = [build_cell(title, "bold")]
-        for report in result.reports:
-            size = report.reserved if title == "reserved" else report.total
-            cells.append(build_cell(format_bytes(size), "bold"))
-            if change := result.get_difference(report.run):
-                growth = change.reserved if title == "reserved" else change.total
-                cells.append(build_cell(format_signed_bytes(growth), "bold"))
-        table.add_row(*cells)
-    print_table(table)
+    print_sections(
+        list_size_columns(result, result.reports), [list_part_rows(result.reports), TOTAL_ROWS]
+    )
     click.echo()
     click.echo(
         "At the peak of a step, from the memory pass: docs/explanation/memory-of-graphs.md defines "
@@ -93,15 +75,7 @@ def _print_parts(result: MemoryComparison) -> None:
 
 def _print_stages(result: MemoryComparison) -> None:
     print_heading("Peak reserved by the allocator, by stage")
-    names = [report.run for report in result.reports]
-    table = create_table("", *names, right=range(1, len(names) + 1))
-    stages = result.reports[0].stages
-    for index, stage in enumerate(stages):
-        peaks = [report.stages[index].peak_reserved_bytes for report in result.reports]
-        table.add_row(
-            build_cell(stage.stage.value), *(build_cell(format_bytes(peak)) for peak in peaks)
-        )
-    print_table(table)
+    print_rows(list_stage_columns(result.reports), list(STAGE_LABELS))
 
 
 def _print_pool(report: MemoryReport, pool: PoolBreakdown) -> None:
@@ -147,14 +121,6 @@ def _print_shares(title: str, shares: Sequence[MemoryShare], count: int) -> None
     if not shares or not count:
         return
     print_heading(title)
-    has_segments = shares[0].reserved_bytes is not None
-    headings = ["", "blocks", "live", *(["reserved"] if has_segments else [])]
-    table = create_table(*headings, right=range(1, len(headings)))
-    for share in shares[:count]:
-        cells = [share.label, format_count(share.blocks), format_bytes(share.live_bytes)]
-        if share.reserved_bytes is not None:
-            cells.append(format_bytes(share.reserved_bytes))
-        table.add_row(*(build_cell(escape_control_characters(cell)) for cell in cells))
-    print_table(table)
+    print_rows(omit_empty_columns(SHARE_COLUMNS, shares), shares[:count])
     if len(shares) > count:
         click.echo(f"  {count} of {len(shares)}, the largest first")

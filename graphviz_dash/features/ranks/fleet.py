@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, encode, get_column
+from graphviz_dash.analysis.arrays import Ints, encode, get_column, get_spans
 from graphviz_dash.analysis.metrics.kernel_table import compute_kernel_uses
 from graphviz_dash.analysis.prediction.idle_time import measure_launch_idle
 from graphviz_dash.analysis.replays.replays import group_launched_rows
@@ -201,8 +201,7 @@ def summarise_rank(
     """Summarise one rank's trace. ``job`` identifies ranks that ran together."""
     traced_steps = find_steps(trace)
     gpu = trace.gpu
-    begin = get_column(gpu, "ts")
-    end = begin + np.maximum(get_column(gpu, "dur"), 0)
+    begin, end = get_spans(gpu)
     communicates = _find_communication(trace)
     rows: TableRows = []
     compute, exposed = [], []
@@ -283,8 +282,7 @@ def _summarise_graphs(trace: Trace, name: str, rank: int | None) -> TableRows:
     if not launches:
         return []
     looks = _hash_rows(trace)
-    begin = get_column(trace.gpu, "ts")
-    end = begin + np.maximum(get_column(trace.gpu, "dur"), 0)
+    begin, end = get_spans(trace.gpu)
     spans: dict[str, list[int]] = {}
     first: dict[str, Ints] = {}
     for rows in launches:

@@ -12,7 +12,7 @@ from graphviz_dash.analysis.ranks.ranks import ArrivalDelay, CollectiveRow, Mode
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.graph import GraphNode, KernelParams
 from graphviz_dash.narrative.columns import MICROSECONDS, NUMBER_TEXT, SHARE, TEXT, Column
-from graphviz_dash.narrative.numbers import format_in_same_unit
+from graphviz_dash.narrative.numbers import format_in_same_unit, format_spread
 from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
 
 _EQUAL_TOLERANCE: Final = 0.02
@@ -252,8 +252,14 @@ def _compute_last_share(entry: RankEntry) -> float | None:
 RANK_COLUMNS: Final[tuple[Column[RankEntry], ...]] = (
     Column(None, lambda entry: entry.rank.name, TEXT, "run"),
     Column(None, lambda entry: entry.rank.rank, NUMBER_TEXT, "rank"),
+    Column("", lambda entry: f"rank {entry.rank.rank}", TEXT, None, explain=lambda e: e.rank.name),
     Column("GPU", lambda entry: entry.rank.device, NUMBER_TEXT, None),
-    Column("Step time", lambda entry: entry.rank.step_time.text, NUMBER_TEXT),
+    Column(
+        "Step time",
+        lambda entry: entry.rank.step_time.text,
+        NUMBER_TEXT,
+        note=lambda entry: format_spread(entry.rank.step_time),
+    ),
     Column("Launch CPU", lambda entry: entry.rank.launch_cpu_time.text, NUMBER_TEXT),
     Column("Compute", lambda entry: entry.rank.compute, MICROSECONDS),
     Column("Communication", lambda entry: entry.rank.communication, MICROSECONDS),

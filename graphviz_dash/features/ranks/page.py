@@ -6,7 +6,7 @@ from typing import Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.ranks.ranks import CollectiveRow, ModeRanks, RankRow
+from graphviz_dash.analysis.ranks.ranks import CollectiveRow, ModeRanks
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ranks.chart import (
     MAX_COLLECTIVES,
@@ -25,7 +25,6 @@ from graphviz_dash.features.ranks.narrative import (
     list_rank_caveats,
     list_rank_entries,
 )
-from graphviz_dash.narrative.numbers import format_spread
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import (
     SelectedExperiment,
@@ -34,9 +33,9 @@ from graphviz_dash.ui.page.frame import (
     load_selected_experiment,
 )
 from graphviz_dash.ui.page.help import format_page_heading
-from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
+from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 from graphviz_dash.ui.page.navigation import show_link
-from graphviz_dash.ui.page.tables import format_rows, list_headings
+from graphviz_dash.ui.page.tables import format_row_table
 from graphviz_dash.ui.page.widgets import format_failures, format_tiles
 from graphviz_dash.ui.state.results import get_comparison, get_ranks
 from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent
@@ -79,7 +78,7 @@ def render() -> None:
             + describe_clock_alignment(mode)
         )
     st.header("Ranks", anchor=False)
-    show_markup(format_element("div", _format_ranks(mode), "scroll"))
+    show_markup(format_row_table(RANK_COLUMNS, [(mode.name, list_rank_entries(mode))]))
     st.caption(
         "Step time and launch CPU time come from the clean pass; other times are medians per "
         "traced step. A collective waits until the last rank has arrived, and then transfers. "
@@ -196,27 +195,6 @@ def _format_notes(mode: ModeRanks) -> str:
             "muted",
         )
     return (format_element("ul", listed, "notes") if listed else "") + agreement
-
-
-def _format_ranks(mode: ModeRanks) -> str:
-    entries = list_rank_entries(mode)
-    rows = [
-        [_format_rank(entry.rank), *cells]
-        for entry, cells in zip(entries, format_rows(RANK_COLUMNS, entries), strict=True)
-    ]
-    for entry, row in zip(entries, rows, strict=True):
-        if spread := format_spread(entry.rank.step_time):
-            row[_STEP_TIME] += format_element("span", escape_html(spread), "spread")
-    head = ["", *list_headings(RANK_COLUMNS)]
-    return format_table(head, [(escape_html(mode.name), rows)], "figures runs")
-
-
-_STEP_TIME: Final = 2
-"""Column of the step time on the page, which also has its spread."""
-
-
-def _format_rank(row: RankRow) -> str:
-    return format_element("span", escape_html(f"rank {row.rank}"), title=row.name)
 
 
 def _show_collectives(mode: ModeRanks) -> None:

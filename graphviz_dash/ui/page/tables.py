@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import streamlit as st
 
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.narrative.columns import Column
-from graphviz_dash.ui.page.markup import escape_html, format_element
+from graphviz_dash.ui.page.markup import escape_html, format_element, format_table
 
 _Row = TypeVar("_Row")
 _MAX_FULL_ROWS: Final = 12
@@ -56,15 +56,19 @@ def _configure(column: Column[Any]) -> Any:
     return st.column_config.Column(**shared)
 
 
-def list_headings(columns: Sequence[Column[_Row]]) -> list[str]:
-    """List the headings of columns as markup."""
-    return [escape_html(column.title) for column in _list_shown(columns)]
-
-
-def format_rows(columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> list[list[str]]:
-    """Format ``rows`` as cells of markup, with units."""
+def format_row_table(
+    columns: Sequence[Column[_Row]],
+    groups: Iterable[tuple[str, Sequence[_Row]]],
+    kind: str = "figures runs",
+) -> str:
+    """Format groups of rows, with titles, as a table of markup that scrolls sideways."""
     visible = _list_shown(columns)
-    return [[_format_cell(column, row) for column in visible] for row in rows]
+    cells = [
+        (escape_html(title), [[_format_cell(column, row) for column in visible] for row in rows])
+        for title, rows in groups
+    ]
+    table = format_table([escape_html(column.title) for column in visible], cells, kind)
+    return format_element("div", table, "scroll")
 
 
 def _list_shown(columns: Sequence[Column[_Row]]) -> list[Column[_Row]]:
@@ -79,4 +83,10 @@ def _convert(value: Any, scale: float) -> Any:
 
 def _format_cell(column: Column[_Row], row: _Row) -> str:
     text = escape_html(column.format(row))
-    return format_element("span", text, "num") if column.unit.is_number else text
+    if column.unit.is_number:
+        text = format_element("span", text, "num")
+    if column.explain is not None and (explanation := column.explain(row)):
+        text = format_element("abbr", text, title=explanation, tabindex="0")
+    if column.note is not None and (note := column.note(row)):
+        text += format_element("span", escape_html(note), "spread")
+    return text

@@ -9,11 +9,12 @@ import streamlit as st
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.guidance.narrative import list_remedy_commands
-from graphviz_dash.model.recording import RecordedGraph, Recording
+from graphviz_dash.model.recording import Recording
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.experiment import list_recording_notes
-from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
-from graphviz_dash.units import format_count, format_ns, pluralize
+from graphviz_dash.narrative.experiment import CAPTURE_COLUMNS, list_recording_notes
+from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.tables import format_row_table
+from graphviz_dash.units import format_count, pluralize
 
 MAX_LISTED: Final = 40
 """Maximum listed captures per run; a program may have hundreds."""
@@ -43,19 +44,15 @@ def show_recorded_panel(result: Comparison) -> None:
     st.header("Captures and replays", anchor=False)
     captures = sum(len(recording.graphs) for _, recording in recordings)
     if captures <= _MAX_UNFOLDED:
-        groups = [(_format_heading(run, made), _format_rows(made)) for run, made in recordings]
-        show_markup(_format_captures(groups))
+        show_markup(
+            _format_captures([(_format_heading(run, made), made) for run, made in recordings])
+        )
         _show_notes(recordings)
         return
-    show_markup(
-        *(format_element("p", _format_heading(run, made), "muted") for run, made in recordings)
-    )
+    for run, made in recordings:
+        show_markup(format_element("p", escape_html(_format_heading(run, made)), "muted"))
     with st.expander(pluralize(captures, "capture"), icon=":material/table_rows:"):
-        show_markup(
-            _format_captures(
-                [(escape_html(run.name), _format_rows(made)) for run, made in recordings]
-            )
-        )
+        show_markup(_format_captures([(run.name, made) for run, made in recordings]))
     _show_notes(recordings)
 
 
@@ -68,17 +65,9 @@ def _show_notes(recordings: Sequence[tuple[RunComparison, Recording]]) -> None:
             show_markup(format_element("p", text, "muted"))
 
 
-def _format_captures(groups: list[tuple[str, list[list[str]]]]) -> str:
-    head = (
-        "graph",
-        "captured at",
-        "after step",
-        "nodes",
-        "replays",
-        "replays in window",
-        "capture time",
-    )
-    return format_element("div", format_table(head, groups, "figures captures"), "scroll")
+def _format_captures(groups: list[tuple[str, Recording]]) -> str:
+    rows = [(title, recording.graphs[:MAX_LISTED]) for title, recording in groups]
+    return format_row_table(CAPTURE_COLUMNS, rows, "figures captures")
 
 
 def _format_heading(run: RunComparison, recording: Recording) -> str:
@@ -99,35 +88,5 @@ def _format_heading(run: RunComparison, recording: Recording) -> str:
         if recording.earlier_replays
         else ""
     )
-    return escape_html(f"{run.name}: {steps}{earlier}{more}")
-
-
-def _format_rows(recording: Recording) -> list[list[str]]:
-    if not recording.graphs:
-        reason = "the program captured no graph while it was recorded"
-        return [[format_element("span", "no capture", "absent", title=reason), *[""] * 6]]
-    return [_format_row(graph) for graph in recording.graphs[:MAX_LISTED]]
-
-
-def _format_row(graph: RecordedGraph) -> list[str]:
-    caller = graph.captured_at[0] if graph.captured_at else "internal torch thread"
-    location = format_element(
-        "code", escape_html(caller), title=" called from ".join(graph.captured_at)
-    )
-    if graph.problem is not None:
-        location += format_element("span", escape_html(graph.problem), "spread")
-    return [
-        escape_html(graph.graph),
-        location,
-        _format_number(graph.step),
-        _format_number(graph.nodes),
-        _format_number(graph.replays),
-        _format_number(graph.window_replays),
-        format_element(
-            "span", escape_html(format_ns(graph.capture_ns) if graph.capture_ns else "–"), "num"
-        ),
-    ]
-
-
-def _format_number(value: int | None) -> str:
-    return format_element("span", escape_html("–" if value is None else format_count(value)), "num")
+    empty = "" if recording.graphs else "; it captured no graph while it was recorded"
+    return f"{run.name}: {steps}{earlier}{more}{empty}"

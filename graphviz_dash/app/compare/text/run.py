@@ -22,11 +22,11 @@ from graphviz_dash.app.compare.text.figures import (
     print_tracebacks,
 )
 from graphviz_dash.cli.text.output import (
-    ABSENT_TEXT,
     build_cell,
     create_table,
     print_heading,
     print_more,
+    print_rows,
     print_table,
 )
 from graphviz_dash.errors import escape_control_characters
@@ -35,9 +35,9 @@ from graphviz_dash.features.prediction.analysis.stream_prediction import Paralle
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Environment, Manifest, Run
 from graphviz_dash.narrative.engine_steps import describe_eager_steps
-from graphviz_dash.narrative.experiment import list_recording_notes
+from graphviz_dash.narrative.experiment import CAPTURE_COLUMNS, list_recording_notes
 from graphviz_dash.narrative.headline import describe_run
-from graphviz_dash.units import format_bytes, format_count, format_ns, pluralize
+from graphviz_dash.units import format_bytes, format_count, pluralize
 
 _MAX_GRAPHS: Final = 16
 """Graphs with listed nodes: a server has hundreds."""
@@ -225,23 +225,8 @@ def print_recorded_captures(run: Run) -> None:
     print_heading(f"Recorded captures; step boundary: {recording.boundary or 'none'}")
     for note in (*list_recording_notes(recording, run.loop), *_list_eager_sentences(run)):
         click.echo(escape_control_characters(note))
-    captures = create_table(
-        "capture", "at", "nodes", "replays", "in the window", "duration", "problem"
-    )
-    for column in (2, 3, 4, 5):
-        captures.columns[column].justify = "right"
-    for graph in recording.graphs[:_MAX_CAPTURES]:
-        captures.add_row(
-            build_cell(graph.graph),
-            build_cell(graph.captured_at[0] if graph.captured_at else ABSENT_TEXT),
-            build_cell(ABSENT_TEXT if graph.nodes is None else format_count(graph.nodes)),
-            build_cell(format_count(graph.replays)),
-            build_cell(format_count(graph.window_replays)),
-            build_cell(format_ns(graph.capture_ns)),
-            build_cell(graph.problem or ""),
-        )
     if recording.graphs:
-        print_table(captures)
+        print_rows(CAPTURE_COLUMNS, recording.graphs[:_MAX_CAPTURES])
         print_more(len(recording.graphs), _MAX_CAPTURES)
     else:
         click.echo("  no captures")

@@ -9,10 +9,9 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Final
 
-import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import encode, get_column
+from graphviz_dash.analysis.arrays import encode, get_spans
 from graphviz_dash.analysis.metrics.run_metrics import compute_clean_step_ns
 from graphviz_dash.analysis.trace.steps import compute_exclusive_ns, find_steps
 from graphviz_dash.features.graph.diff.graph_diff import diff_graphs
@@ -75,8 +74,7 @@ def compute_hidden_copy_share(run: Run) -> float | None:
     trace = run.replay_trace
     if trace is None:
         return None
-    begin = get_column(trace.gpu, "ts")
-    end = begin + np.maximum(get_column(trace.gpu, "dur"), 0)
+    begin, end = get_spans(trace.gpu)
     codes, kinds = encode(trace.gpu["kind"])
     copy = codes == (kinds.index(_COPY) if _COPY in kinds else -1)
     copied = hidden = 0

@@ -8,8 +8,8 @@ import streamlit as st
 
 from graphviz_dash.analysis.loop.family_report import LoopReport
 from graphviz_dash.features.ladder.narrative import list_mode_columns
-from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
-from graphviz_dash.ui.page.tables import format_rows, list_headings
+from graphviz_dash.ui.page.markup import show_markup
+from graphviz_dash.ui.page.tables import format_row_table
 
 
 def show_modes_panel(report: LoopReport) -> None:
@@ -34,9 +34,6 @@ def _format_modes(reports: Sequence[LoopReport]) -> str:
     """Format the modes, by run if there are several."""
     groups = []
     for report in reports:
-        columns = list_mode_columns(report)
         modes = sorted(report.modes, key=lambda mode: -(mode.time_share or -1))
-        title = escape_html(report.run) if len(reports) > 1 else ""
-        groups.append((title, format_rows(columns, modes)))
-    table = format_table(list_headings(columns), groups, "figures runs")
-    return format_element("div", table, "scroll")
+        groups.append((report.run if len(reports) > 1 else "", modes))
+    return format_row_table(list_mode_columns(reports[-1]), groups)

@@ -16,11 +16,18 @@ from graphviz_dash.features.memory.comparison import MemoryComparison, compare_m
 from graphviz_dash.features.memory.narrative import (
     PART_MEANINGS,
     PUBLISHED_OVERHEAD,
+    SHARE_COLUMNS,
+    STAGE_LABELS,
+    TOTAL_ROWS,
+    SizeRow,
     build_memory_pass_hint,
     describe_allocator,
     describe_memory_cost,
     describe_snapshot,
     get_allocator_hint,
+    list_part_rows,
+    list_size_columns,
+    list_stage_columns,
 )
 from graphviz_dash.features.memory.page.memory_pools import show_pools_panel
 from graphviz_dash.features.memory.snapshots import SNAPSHOT_GROUPS, list_snapshots
@@ -47,13 +54,13 @@ from graphviz_dash.ui.page.markup import (
     format_table,
     show_markup,
 )
+from graphviz_dash.ui.page.tables import format_row_table
 from graphviz_dash.ui.page.widgets import format_failures, format_tiles
 from graphviz_dash.ui.state.results import get_comparison
 from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import (
     format_bytes,
     format_count,
-    format_signed_bytes,
     format_signed_percent,
     pluralize,
 )
@@ -76,7 +83,7 @@ def render() -> None:
         _show_snapshots(selection)
         show_ledgers(selection, get_ledgers(selection.key))
         _show_statistics(selection)
-        _show_missing_pass(selection, result, known=bool(uses))
+        _show_missing_pass(selection, result, has_statistics=bool(uses))
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="page-head"):
         title = st.container()
@@ -120,37 +127,27 @@ def _show_snapshots(selection: SelectedExperiment) -> None:
         st.header(f"Live memory of {escape_markdown(name)}", anchor=False)
         show_markup(format_element("p", escape_html(describe_snapshot(use)), "sentence"))
         groups = [
-            (title, _build_share_rows(getattr(use.live, attribute)))
+            (title, _cut_shares(getattr(use.live, attribute)))
             for title, attribute in SNAPSHOT_GROUPS
+            if getattr(use.live, attribute)
         ]
-        head = ("", "Live", "Blocks", "Reserved")
-        table = format_table(head, [group for group in groups if group[1]], "figures runs")
-        show_markup(format_element("div", table, "scroll"))
+        show_markup(format_row_table(SHARE_COLUMNS, groups))
 
 
-def _build_share_rows(shares: Sequence[MemoryShare]) -> list[list[str]]:
-    rows = [
-        [
-            escape_html(share.label),
-            format_bytes(share.live_bytes),
-            format_count(share.blocks),
-            "" if share.reserved_bytes is None else format_bytes(share.reserved_bytes),
-        ]
-        for share in shares[:_MAX_SHARES]
-    ]
-    if len(shares) > _MAX_SHARES:
-        rest = shares[_MAX_SHARES:]
+def _cut_shares(shares: Sequence[MemoryShare]) -> list[MemoryShare]:
+    """Sum the shares that are not listed in the last one."""
+    rows, rest = list(shares[:_MAX_SHARES]), shares[_MAX_SHARES:]
+    if rest:
         size, blocks = sum(share.live_bytes for share in rest), sum(share.blocks for share in rest)
-        label = escape_html(f"{len(rest):,} more")
-        rows.append([label, format_bytes(size), format_count(blocks), ""])
+        rows.append(MemoryShare(f"{len(rest):,} more", blocks, size))
     return rows
 
 
 def _show_statistics(selection: SelectedExperiment) -> None:
-    measured = [
+    memory_uses = [
         (run.name, run.memory) for run in selection.experiment.runs if run.memory is not None
     ]
-    if not measured:
+    if not memory_uses:
         return
     uses = [
         [
@@ -161,7 +158,7 @@ def _show_statistics(selection: SelectedExperiment) -> None:
             format_bytes(use.peak_allocated_bytes),
             format_count(len(use.pools)),
         ]
-        for name, use in measured
+        for name, use in memory_uses
     ]
     pools = [
         [
@@ -172,7 +169,7 @@ def _show_statistics(selection: SelectedExperiment) -> None:
             "",
             f"{format_count(pool.segments)} segments",
         ]
-        for name, use in measured
+        for name, use in memory_uses
         for pool in use.pools
     ]
     head = ("", "Reserved", "Allocated", "Peak reserved", "Peak allocated", "Private pools")
@@ -181,15 +178,15 @@ def _show_statistics(selection: SelectedExperiment) -> None:
 
 
 def _show_missing_pass(
-    is_recorded: SelectedExperiment, result: MemoryComparison, *, known: bool
+    selection: SelectedExperiment, result: MemoryComparison, *, has_statistics: bool
 ) -> None:
-    """Explain the missing pass; briefly if there are ``known`` statistics."""
+    """Explain the missing pass; briefly if there are statistics."""
     by_reason: dict[str, list[str]] = {}
     for name, missing in result.missing.items():
         by_reason.setdefault(missing.reason, []).append(name)
     reasons = [f"{', '.join(names)}: {reason}." for reason, names in by_reason.items()]
-    runs = is_recorded.experiment.runs
-    if known:
+    runs = selection.experiment.runs
+    if has_statistics:
         hint, command = build_memory_pass_hint(runs)
         message = (
             "A memory pass records the use of memory and the pool memory of each graph. "
@@ -213,10 +210,10 @@ def _show_missing_pass(
 def _select_report(result: MemoryComparison) -> MemoryReport:
     """Return the selected report, by default the first with graphs."""
     names = [report.run for report in result.reports]
-    graphed = [report.run for report in result.reports if report.pools]
+    graph_runs = [report.run for report in result.reports if report.pools]
     if len(names) == 1:
         return result.reports[0]
-    return result[url_state.select_option("run", "Run", names, default=(graphed or names)[0])]
+    return result[url_state.select_option("run", "Run", names, default=(graph_runs or names)[0])]
 
 
 def _format_tiles(result: MemoryComparison, report: MemoryReport) -> str:
@@ -270,16 +267,19 @@ def _show_parts(
         flush_to_browser()
     change = result.get_difference(report.run)
     visible_reports = [report] if change is None else [result[change.baseline], report]
+    everything = _format_part_table(result, result.reports, list_part_rows(result.reports))
     if len(result.reports) > len(visible_reports):
-        everything = format_details(
-            f"All parts of {pluralize(len(result.reports), 'run')}",
-            format_element("div", _format_part_table(result, result.reports), "scroll"),
+        rows = [
+            row
+            for row in list_part_rows(visible_reports)
+            if change is None or len({row.read(report) for report in visible_reports}) > 1
+        ]
+        show_markup(
+            _format_part_table(result, visible_reports, rows),
+            format_details(f"All parts of {pluralize(len(result.reports), 'run')}", everything),
         )
-        changes = _format_part_table(result, visible_reports, only_changes=change is not None)
-        show_markup(format_element("div", changes, "scroll"), everything)
     else:
-        table = _format_part_table(result, result.reports)
-        show_markup(format_element("div", table, "scroll"))
+        show_markup(everything)
     if not all(report.is_process_only for report in result.reports):
         st.caption(
             "The driver did not list these processes. Memory outside the allocator includes "
@@ -290,78 +290,16 @@ def _show_parts(
 
 
 def _format_part_table(
-    result: MemoryComparison, reports: Sequence[MemoryReport], *, only_changes: bool = False
+    result: MemoryComparison, reports: Sequence[MemoryReport], rows: Sequence[SizeRow]
 ) -> str:
     """List parts with their changes, then the totals."""
-    columns = [(report, result.get_difference(report.run)) for report in reports]
-    head = ["", *(escape_html(report.run) for report in reports)]
-    rows = [
-        [
-            format_element(
-                "abbr", escape_html(part.value), title=PART_MEANINGS[part], tabindex="0"
-            ),
-            *(
-                _format_cell(report.parts[part], change.parts[part] if change else None)
-                for report, change in columns
-            ),
-        ]
-        for part in MemoryPart
-        if any(report.parts[part] for report in reports)
-        and not (only_changes and len({report.parts[part] for report in reports}) == 1)
-    ]
-    totals = [
-        [
-            escape_html("reserved"),
-            *(
-                _format_cell(report.reserved, change.reserved if change else None)
-                for report, change in columns
-            ),
-        ],
-        [
-            escape_html("device memory"),
-            *(
-                _format_cell(report.total, change.total if change else None)
-                for report, change in columns
-            ),
-        ],
-    ]
-    return format_table(head, [("Parts", rows), ("Total", totals)], "figures runs")
-
-
-def _format_cell(size: int, change: int | None) -> str:
-    value = format_element("span", escape_html(format_bytes(size)), "num")
-    return value + (
-        format_element("span", escape_html(format_signed_bytes(change)), "spread") if change else ""
-    )
+    groups = [("Parts", rows), ("Total", TOTAL_ROWS)]
+    return format_row_table(list_size_columns(result, reports), groups)
 
 
 def _format_stages(result: MemoryComparison) -> str:
-    head = ["", *(escape_html(report.run) for report in result.reports)]
-    rows = [
-        [
-            escape_html(_STAGE_LABELS[stage]),
-            *(
-                format_element(
-                    "span",
-                    escape_html(format_bytes(report.get_stage(stage).peak_reserved_bytes)),
-                    "num",
-                )
-                for report in result.reports
-            ),
-        ]
-        for stage in Stage
-        if stage is not Stage.START
-    ]
-    table = format_table(head, [("", rows)], "figures runs")
-    return format_details("Peak reserved by stage", format_element("div", table, "scroll"))
-
-
-_STAGE_LABELS: Final = {
-    Stage.BUILD: "building model and inputs",
-    Stage.WARM_UP: "warm-up",
-    Stage.PREPARE: "after capture",
-    Stage.ITERATE: "iterations",
-}
+    table = format_row_table(list_stage_columns(result.reports), [("", list(STAGE_LABELS))])
+    return format_details("Peak reserved by stage", table)
 
 
 def _format_definitions(report: MemoryReport) -> str:

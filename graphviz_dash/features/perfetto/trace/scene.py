@@ -16,7 +16,11 @@ from msgspec import Struct
 
 from graphviz_dash import __version__
 from graphviz_dash.analysis.arrays import Ints, get_column
-from graphviz_dash.analysis.trace.lanes import link_launches, merge_busy, split_overlaps
+from graphviz_dash.analysis.trace.lanes import (
+    link_trace_launches,
+    merge_busy,
+    split_overlaps,
+)
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.perfetto.trace.family_tracks import build_family_steps
 from graphviz_dash.features.perfetto.trace.lanes import split_nested_lanes
@@ -167,9 +171,7 @@ def _build_facts(
 
 def _build_run_scene(pid: int, aligned: AlignedRun, alignment: Alignment) -> RunScene:
     run, trace, shift = aligned.run, aligned.trace, aligned.shift
-    links = link_launches(
-        get_column(trace.gpu, "correlation"), get_column(trace.runtime, "correlation")
-    )
+    links = link_trace_launches(trace)
     # One flow per launched row: a launch of many rows would otherwise become a chain of arrows.
     ids = (np.int64(pid) << 40) + np.arange(trace.gpu.height) + 1
     linked = links.launch >= 0

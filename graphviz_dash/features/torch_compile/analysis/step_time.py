@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.absence import NO_STEP_MARKS
-from graphviz_dash.analysis.arrays import Ints, get_column
+from graphviz_dash.analysis.arrays import Ints, get_spans
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.intervals import NONE
@@ -210,11 +210,9 @@ class StepDivider:
     def __init__(self, trace: Trace, compilation: Compilation | None) -> None:
         self._located = _PartLocator(build_cpu_slices(trace), compilation)
         self._keys = self._located.find_work_keys(trace)
-        self._start = get_column(trace.gpu, "ts")
-        self._end = self._start + np.maximum(get_column(trace.gpu, "dur"), 0)
+        self._start, self._end = get_spans(trace.gpu)
         self._launch = link_trace_launches(trace).launch
-        self._call_start = get_column(trace.runtime, "ts")
-        self._call_end = self._call_start + np.maximum(get_column(trace.runtime, "dur"), 0)
+        self._call_start, self._call_end = get_spans(trace.runtime)
         names = trace.gpu["name"].cast(str).fill_null("").to_list()
         self._is_host_copy = [name.startswith(_HOST_COPIES) for name in names]
 
