@@ -122,10 +122,10 @@ def _read_memory(nvml: Any, index: int, pid: int) -> tuple[str, DeviceMemory]:
     return uuid.value.decode("ascii", "replace"), DeviceMemory(int(info.used), share, others)
 
 
-def keep_loaded(load: Callable[[], Any] | None = None) -> None:
+def keep_loaded() -> None:
     """Initialize NVML until the process ends, so that later reads cost microseconds."""
     with suppress(OSError, AttributeError, _NvmlError):
-        _call((load or _load_library)().nvmlInit_v2)
+        _call(_load_library().nvmlInit_v2)
 
 
 def _load_library() -> Any:

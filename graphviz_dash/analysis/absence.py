@@ -47,12 +47,9 @@ NO_STEP_MARKS: Final = Missing(Fact.TRACED_STEPS, "the trace marks no steps, as 
 NO_GPU_WORK: Final = Missing(Fact.GPU_WORK, "nothing ran on the GPU in the traced steps")
 
 
-def explain_missing(run: Run, fact: Fact, subject: str = "") -> Missing:
-    """Explain why ``run`` lacks ``fact``, which must be missing.
-
-    ``subject``: graph, node or observer that the fact describes, if any.
-    """
-    return Missing(fact, _find_reason(run, fact, subject))
+def explain_missing(run: Run, fact: Fact) -> Missing:
+    """Explain why ``run`` lacks ``fact``, which must be missing."""
+    return Missing(fact, _find_reason(run, fact))
 
 
 def find_recorded_reason(run: Run, fact: Fact, subject: str = "") -> str | None:
@@ -66,13 +63,13 @@ def explain_other_program(baseline: Run) -> Missing:
     return Missing(Fact.BASELINE, f"the baseline {baseline.name} has a different workload")
 
 
-def _find_reason(run: Run, fact: Fact, subject: str) -> str:
+def _find_reason(run: Run, fact: Fact) -> str:
     if fact in _CAPTURE_FACTS and not run.mode.captures_graphs:
         return f"mode {run.mode.value} captures no graph"
     failure_reason = _describe_failure(run, fact)
     if failure_reason is not None:
         return failure_reason
-    recorded_reason = find_recorded_reason(run, fact, subject)
+    recorded_reason = find_recorded_reason(run, fact)
     if recorded_reason is not None:
         return recorded_reason
     source = _get_source_pass(run, fact)

@@ -80,7 +80,7 @@ def load_run(
     )
 
 
-def add_replay_trace(run: Run, limits: Limits = DEFAULT_LIMITS) -> Run:
+def add_replay_trace(run: Run) -> Run:
     """Add the trace to a partially loaded ``run``, if its bundle has one.
 
     Raises:
@@ -90,7 +90,7 @@ def add_replay_trace(run: Run, limits: Limits = DEFAULT_LIMITS) -> Run:
     if not entries or run.replay_trace is not None:
         return run
     file = check_file(run.path, entries[0])
-    return replace(run, replay_trace=_open_trace(file, entries[0].sha256, limits))
+    return replace(run, replay_trace=_open_trace(file, entries[0].sha256, DEFAULT_LIMITS))
 
 
 def _load_trace(contents: BundleContents, file: Path, limits: Limits) -> Trace:
@@ -199,9 +199,7 @@ def load_sibling_plans(run: Run) -> tuple[Run, ...]:
     return tuple(plans)
 
 
-def load_pair(
-    paths: tuple[Path, Path], limits: Limits = DEFAULT_LIMITS, *, traces: bool = True
-) -> Experiment:
+def load_pair(paths: tuple[Path, Path], *, traces: bool = True) -> Experiment:
     """Load two run bundles as one experiment, with the first as baseline. Each is labelled with its
     name and its experiment.
 
@@ -214,7 +212,7 @@ def load_pair(
     runs = []
     for index, path in enumerate(paths):
         with report_subtask(index, len(paths)):
-            run = load_run(path, limits, traces=traces, check_hashes=traces)
+            run = load_run(path, traces=traces, check_hashes=traces)
         runs.append(replace(run, label=labels[index]))
     return Experiment(Path(" vs ".join(labels)), tuple(runs), baseline=labels[0])
 

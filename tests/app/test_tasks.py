@@ -83,6 +83,9 @@ def test_a_task_is_answered_on_the_first_screen(page: Page, task: str) -> None:
         idle(page)
         expect(place).to_contain_text(re.compile(answer, re.S))
         expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
+        # Without the text of hidden columns.
+        visible = " ".join(place.inner_text().split())
+        assert re.search(answer, visible), (width, theme)
         box = place.bounding_box()
         assert box is not None
         assert box["y"] + box["height"] <= HEIGHT, (width, theme)

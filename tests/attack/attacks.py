@@ -35,8 +35,10 @@ def by_tests(*tests: str) -> Callable[[Dashboard], str]:
     def attempt(_: Dashboard) -> str:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        last = done.stdout.strip().rpartition("\n")[2]
-        must(done.returncode == 0, last)
-        return f"held: {last.partition(' in ')[0]}"
+        lines = done.stdout.strip().splitlines()
+        # With the reasons, because a rare failure may not occur again.
+        failures = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
+        must(done.returncode == 0, "; ".join((*lines[-1:], *failures)))
+        return f"held: {lines[-1].partition(' in ')[0]}"
 
     return attempt

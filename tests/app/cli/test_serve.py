@@ -160,7 +160,7 @@ def wait_until(done: Callable[[], bool], seconds: float = 60) -> None:
 def status(address: str, body: bytes | None = None, **headers: str) -> int:
     try:
         request = urllib.request.Request(address, body, headers)
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as refused:
         return refused.code
@@ -206,7 +206,7 @@ def ends_and_leaves_nothing(
     process: subprocess.Popen[str], number: signal.Signals, port: int, folder: Path
 ) -> None:
     process.send_signal(number)
-    process.wait(timeout=30)
+    process.wait(timeout=60)
     assert process.returncode == 0
     assert not answers(port)
     assert left_behind(folder) == []
@@ -233,7 +233,7 @@ def test_the_server_ends_when_the_command_is_killed(tmp_path: Path, port: int) -
     folder.mkdir()
     with serving(folder, port) as (process, address), uploaded(address, folder):
         process.kill()
-        process.wait(timeout=30)
+        process.wait(timeout=60)
         wait_until(lambda: not answers(port) and not left_behind(folder))
 
 
@@ -270,10 +270,10 @@ def test_a_token_lets_in_who_has_the_printed_address(tmp_path: Path, port: int) 
         assert status(f"{plain}?token=wrong") == 403
         cookies = CookieJar()
         opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(cookies))
-        with opener.open(address, timeout=10) as answer:
+        with opener.open(address, timeout=60) as answer:
             assert answer.status == 200
             assert answer.url == plain
-        with opener.open(f"{plain}_stcore/health", timeout=10) as answer:
+        with opener.open(f"{plain}_stcore/health", timeout=60) as answer:
             assert answer.read() == b"ok"
         let_in = {cookie.name: cookie.value or "" for cookie in cookies}
         with uploaded(plain.rstrip("/"), folder, let_in):

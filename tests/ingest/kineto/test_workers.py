@@ -283,6 +283,7 @@ def test_an_interrupt_from_the_terminal_ends_all(tmp_path: Path) -> None:
             pytest.skip("this system does not tell a process's children")
         seen: list[int] = []
         while len(seen) < 2:
+            time.sleep(0.002)
             seen = [int(pid) for pid in Path(children).read_text().split()]
         os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=300)

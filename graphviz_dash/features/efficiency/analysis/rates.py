@@ -32,8 +32,7 @@ class Rates:
             for traffic in Traffic
             for l2_hit in (True, False)
         }
-        self._matrix = _find_best_rates(ceilings, is_matrix=True)
-        self._vector = _find_best_rates(ceilings, is_matrix=False)
+        self._flop_rates = _find_best_rates(ceilings)
 
     def compute_memory_ns(self, read: float, writes: float, *, l2_hit: bool) -> float:
         """Compute the time to read and write bytes in device memory or L2, which is never slower.
@@ -58,9 +57,9 @@ class Rates:
             return uncached_ns
         return min(uncached_ns, _interpolate(self._curves[traffic, True], size))
 
-    def get_flop_rate(self, pipe: Pipe, *, is_matrix: bool = True) -> float | None:
-        """Return operations per second; None if not measured."""
-        return (self._matrix if is_matrix else self._vector).get(pipe)
+    def get_flop_rate(self, pipe: Pipe) -> float | None:
+        """Return operations per second of matrix products; None if not measured."""
+        return self._flop_rates.get(pipe)
 
     def compute_bandwidth(self, traffic: Traffic, *, l2_hit: bool) -> float:
         """Return the highest measured bandwidth, in bytes per second."""
@@ -95,10 +94,10 @@ def _interpolate(curve: _Curve, size: float) -> float:
     return float(np.interp(size, sizes, durations))
 
 
-def _find_best_rates(ceilings: Ceilings, *, is_matrix: bool) -> dict[Pipe, float]:
+def _find_best_rates(ceilings: Ceilings) -> dict[Pipe, float]:
     rates: dict[Pipe, float] = {}
     for entry in ceilings.arithmetic:
-        if entry.is_matrix is is_matrix and entry.duration_ns:
+        if entry.is_matrix and entry.duration_ns:
             rate = entry.flops / max(1, min(entry.duration_ns)) * _NS_PER_S
             rates[entry.pipe] = max(rate, rates.get(entry.pipe, 0.0))
     return rates

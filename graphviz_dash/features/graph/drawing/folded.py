@@ -117,7 +117,6 @@ def build_folded_graph(
     eager: Callable[[], Mapping[int, EagerCounterpart]] = dict,
     by: FoldCriterion = FoldCriterion.ORDER,
     streams: Callable[[], Mapping[int, int]] = dict,
-    limit_shares: Callable[[], Mapping[int, float]] = dict,
     faults: Callable[[], Mapping[int, FaultState]] = dict,
 ) -> FoldedGraph:
     """Fold a graph with its nested graphs.
@@ -128,7 +127,7 @@ def build_folded_graph(
     root = fold_graph(full_graph, by)
     path = build_path_marks(full_graph, measured)
     return FoldedGraph(
-        full_graph, root, index_groups(root), path, union, eager, streams, limit_shares, faults
+        full_graph, root, index_groups(root), path, union, eager, streams, get_fault_states=faults
     )
 
 
