@@ -25,6 +25,7 @@ FIRST: Final = (
         "app/test_amounts.py",
         "app/overview/test_early_cards.py",
         "ui/page/test_palette.py",
+        "ui/page/test_folds.py",
         "ui/test_help.py",
     ),
     (

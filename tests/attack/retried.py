@@ -20,7 +20,6 @@ from typing import Any, Final
 import msgspec
 import psutil
 
-from benchmarks.many_experiments import SMALL, make_experiments
 from tests.attack.attacks import must
 from tests.attack.files import archive, witness
 from tests.attack.reviewed import (
@@ -34,6 +33,7 @@ from tests.attack.reviewed import (
 )
 from tests.attack.server import ROOT, Dashboard, dashboard
 from tests.attack.visitor import Visitor
+from tests.many_experiments import SMALL_SAMPLES, make_experiments
 
 _MEGABYTE: Final = 1_000_000
 _PREFIX: Final = "V0101 00:00:00.000000 1 torch/_dynamo/x.py:1] "
@@ -361,7 +361,7 @@ def kill_collect(_: Dashboard) -> str:
 def open_many_experiments(_: Dashboard) -> str:
     """Defect 13: 5,000 experiments that no earlier command has read."""
     with tempfile.TemporaryDirectory(prefix="attack-") as scratch:
-        for name in SMALL:
+        for name in SMALL_SAMPLES:
             shutil.copytree(ROOT / "sample_traces" / name, Path(scratch) / "samples" / name)
         folder = Path(scratch) / "many"
         make_experiments(folder, _MANY, Path(scratch) / "samples")

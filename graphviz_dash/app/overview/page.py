@@ -53,6 +53,9 @@ _DRAWING_S: Final = 0.7
 """Seconds for the browser to draw the cards before all cores are used."""
 _POLL_S: Final = 0.05
 _SAMPLE: Final = "mlp-train"
+_TABLE_BUTTONS_PX: Final = 552
+_CARD_BUTTONS_PX: Final = 294
+"""Widths of the buttons of the head, so that buttons that arrive move nothing."""
 """Sample that answers most questions on its first page."""
 _TABLE, _CARDS = "Table", "Cards"
 _MAX_CARDS: Final = 8
@@ -212,7 +215,8 @@ def _show_head(catalogue: Catalogue, *, is_table: bool) -> Callable[[], None]:
     with st.container(horizontal=True, vertical_alignment="center", key="head"):
         show_markup(format_title(catalogue))
         st.space("stretch")
-        row = st.container(horizontal=True, width="content", key="head-buttons")
+        width = _TABLE_BUTTONS_PX if is_table else _CARD_BUTTONS_PX
+        row = st.container(horizontal=True, width=width, key="head-buttons")
         with row:
             _reserve_space()
 

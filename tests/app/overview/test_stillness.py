@@ -24,21 +24,21 @@ def test_experiments_stay_in_place_while_fields_arrive(
         expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
         assert page.evaluate("window.shifts") < LARGEST_SHIFT
         # On a slow machine the buttons arrive after the title has been drawn.
-        filled, empty = page.evaluate(GET_HEIGHTS)
+        filled, empty = page.evaluate(GET_PLACES)
         assert filled == empty
 
 
-GET_HEIGHTS = """() => {
+GET_PLACES = """() => {
   const head = document.querySelector(".st-key-head")
   const places = head.querySelector(".places")
   places.textContent = places.textContent.repeat(4)
-  const filled = head.offsetHeight
-  for (const button of head.querySelector(".st-key-head-buttons").children) {
-    button.style.display = "none"
-  }
-  return [filled, head.offsetHeight]
+  const buttons = head.querySelector(".st-key-head-buttons")
+  const getPlace = () => [head.offsetHeight, buttons.offsetLeft]
+  const filled = getPlace()
+  for (const button of buttons.children) button.style.display = "none"
+  return [filled, getPlace()]
 }"""
-"""Heights of the head with long names of folders, with and without its buttons."""
+"""Height of the head with long names of folders and place of its buttons, with and without them."""
 
 
 def test_no_label_is_visible_before_its_page(visitor: BrowserContext, dashboard: str) -> None:
