@@ -17,7 +17,12 @@ from graphviz_dash.analysis.loop.family_report import (
 )
 from graphviz_dash.analysis.trace.kernel_names import shorten_name
 from graphviz_dash.charts.figures.axes import choose_time_unit, compute_log_ticks
-from graphviz_dash.charts.figures.theme import apply_theme, compute_tick_width, set_fixed_margins
+from graphviz_dash.charts.figures.theme import (
+    apply_theme,
+    compute_tick_width,
+    move_legend_to_page,
+    set_fixed_margins,
+)
 from graphviz_dash.charts.shades import (
     ACCENT,
     BLUE,
@@ -77,9 +82,9 @@ def draw_family(
     bottom = f"y{len(titles)}" if len(titles) > 1 else "y"
     _configure_size_axis(figure, family, [member.size or 0 for member in members], losses, bottom)
     figure.update_yaxes(rangemode="tozero", tickformat=",", nticks=4)
-    figure.update_layout(
-        showlegend=bool(changes) or len({member.other_axes for member in timed}) > 1
-    )
+    figure.update_layout(showlegend=False)
+    if changes or len({member.other_axes for member in timed}) > 1:
+        move_legend_to_page(figure)
     return set_fixed_margins(figure, _compute_label_width(figure))
 
 

@@ -46,3 +46,16 @@ def test_a_wide_axis_of_sizes_has_more_ticks_than_powers_of_ten() -> None:
     assert chart is not None
     texts = chart.layout.xaxis.ticktext
     assert {"10", "20", "50", "100", "200"} <= set(texts)
+
+
+def test_the_page_renders_the_legend_of_lines_by_other_numbers() -> None:
+    """A legend of Plotly that wrapped in a narrow window covers the lines of a wider one."""
+    run = load_experiment(SAMPLES / "recorded-batching", traces=False).runs[0]
+    report = build_loop_report(run)
+    assert not isinstance(report, Missing)
+    chart = draw_family(report.families[0], (), "light")
+    assert chart is not None
+    assert chart.layout.showlegend is False
+    names = [key["name"] for key in chart.layout.meta["keys"]]
+    assert "with 4,096, 1,024" in names
+    assert len(names) == len({trace.name for trace in chart.data if trace.showlegend})
