@@ -168,7 +168,7 @@ def compute_loop_replay_ns(loop: ProgramLoop) -> float | None:
 
 
 def _has_steps_above_replays(loop: ProgramLoop) -> bool:
-    """Compare the median interval of steps that replay a graph with the GPU time of the replays.
+    """Check that the median interval of steps with a replay is not below the replay's GPU time.
     False if no replay was timed.
 
     Other steps, such as calls during start-up, may be shorter than a replay.

@@ -53,10 +53,10 @@ _DRAWING_S: Final = 0.7
 """Seconds for the browser to draw the cards before all cores are used."""
 _POLL_S: Final = 0.05
 _SAMPLE: Final = "mlp-train"
+"""Sample that answers most questions on its first page."""
 _TABLE_BUTTONS_PX: Final = 552
 _CARD_BUTTONS_PX: Final = 294
-"""Widths of the buttons of the head, so that buttons that arrive move nothing."""
-"""Sample that answers most questions on its first page."""
+"""Widths of the head's buttons, which stay in place when another one arrives."""
 _TABLE, _CARDS = "Table", "Cards"
 _MAX_CARDS: Final = 8
 """Number of experiments above which the default is a table."""
