@@ -463,6 +463,10 @@ def _describe_cause(run: RunComparison, saving: float) -> Iterator[AnswerPart]:
             interval = f"{format_ratio(spread.low)} to {format_ratio(spread.high)}"
             yield AnswerPart(interval, Evidence.FIGURES, run.speedup.metric.id)
             yield AnswerPart(", 95% interval", Evidence.FIGURES, run.speedup.metric.id)
+        else:
+            yield AnswerPart("the difference of ")
+            yield AnswerPart(format_ns(abs(saving)), Evidence.ITERATIONS)
+            yield AnswerPart(" has no interval, so it may be noise")
         return
     main = _find_cause(run)
     if main is None:
@@ -592,9 +596,12 @@ def _describe_limit_step(run: RunComparison, name: str) -> Iterator[AnswerPart]:
         yield AnswerPart("Timeline", page="timeline")
     elif run.outcome is Outcome.NO_SIGNIFICANT_DIFFERENCE:
         spread = run.speedup.spread
-        processes = spread.processes if spread else 0
-        yield AnswerPart("collect more than ")
-        yield AnswerPart(f"{format_count(processes)} processes", Evidence.ITERATIONS)
+        if run.run.recording is not None:
+            yield AnswerPart("record more steps")
+        else:
+            yield AnswerPart("collect more than ")
+            processes = spread.processes if spread else 0
+            yield AnswerPart(f"{format_count(processes)} processes", Evidence.ITERATIONS)
         yield AnswerPart(" to narrow it")
     else:
         yield AnswerPart("see the largest changes in ")

@@ -33,6 +33,7 @@ _TITLES: Final = {
     "step_interval": "back-to-back interval",
     "speedup": "speedup",
     "speedup_interval": "back-to-back speedup",
+    "recorded_speedup": "speedup in the program loop",
 }
 
 _FORMATS: Final[dict[str, Callable[[Any], str]]] = {

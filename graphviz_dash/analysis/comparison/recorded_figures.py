@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import exp, hypot, log
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,7 +21,7 @@ from graphviz_dash.analysis.metrics.recorded_step import (
 )
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue, make_missing_value, make_value
 from graphviz_dash.analysis.metrics.thresholds import MAX_LONG_STEP_SHARE
-from graphviz_dash.analysis.sample_statistics import summarise
+from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind, summarise
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.loop import ProgramLoop
 
@@ -69,8 +70,37 @@ def compute_relative_recorded_metrics(run: Run, baseline: Run | Missing) -> Iter
             make_missing_value(metric, _UNLIKE_STEPS) for metric in RELATIVE_RECORDED_METRICS
         )
         return
-    yield make_value("recorded_speedup", before.ns / after.ns)
-    yield make_value("recorded_saving", before.ns - after.ns)
+    speedup, saving = _estimate_intervals(before, after) or (None, None)
+    yield make_value("recorded_speedup", before.ns / after.ns, speedup)
+    yield make_value("recorded_saving", before.ns - after.ns, saving)
+
+
+def _estimate_intervals(before: RecordedStep, after: RecordedStep) -> tuple[Spread, Spread] | None:
+    """Estimate 95% intervals of ratio and difference of two steps from their own intervals.
+
+    By the recovery of variances, for the ratio of the logarithms (Zou and Donner 2008,
+    Statistics in Medicine 27, 1693). None if a step has no interval.
+    """
+    first, second = before.spread, after.spread
+    if first is None or second is None or first.high is None or second.high is None:
+        return None
+    if {first.kind, second.kind} != {SpreadKind.INTERVAL} or min(first.low, second.low) <= 0:
+        return None
+    samples = min(first.samples, second.samples)
+    ratio, difference = before.ns / after.ns, before.ns - after.ns
+    speedup = Spread(
+        ratio * exp(-hypot(log(before.ns / first.low), log(second.high / after.ns))),
+        ratio * exp(hypot(log(first.high / before.ns), log(after.ns / second.low))),
+        SpreadKind.INTERVAL,
+        samples,
+    )
+    saving = Spread(
+        difference - hypot(before.ns - first.low, second.high - after.ns),
+        difference + hypot(first.high - before.ns, after.ns - second.low),
+        SpreadKind.INTERVAL,
+        samples,
+    )
+    return speedup, saving
 
 
 def get_recorded_step_ns(run: Run) -> float | None:

@@ -20,7 +20,7 @@ class Outcome(Enum):
     SLIGHTLY_FASTER = auto()
     """Faster by less than SLIGHT_SPEEDUP."""
     NO_SIGNIFICANT_DIFFERENCE = auto()
-    """The 95% interval of the speedup contains 1."""
+    """The 95% interval of the speedup contains 1, or it is unknown and the speedup is marginal."""
     SLOWER = auto()
     WRONG_RESULT = auto()
     """Faster, but the replays compute a different result."""
@@ -34,13 +34,14 @@ def decide_outcome(speedup: MetricValue, *, replays_match: bool, failed: bool) -
     """Determine the outcome of a run.
 
     Args:
-        speedup: speedup over the baseline; a recorded one has no interval.
+        speedup: speedup over the baseline; the interval of a recorded one may be unknown.
         replays_match: False if a doctor found that replays compute a different result.
         failed: True if a pass failed.
     """
     if speedup.value is None:
         return Outcome.FAILED if failed else Outcome.NOT_COMPARED
-    if speedup.interval_contains_one:
+    is_marginal = 1 / SLIGHT_SPEEDUP < speedup.value < SLIGHT_SPEEDUP
+    if speedup.interval_contains_one or (speedup.spread is None and is_marginal):
         return Outcome.NO_SIGNIFICANT_DIFFERENCE
     if speedup.value < 1:
         return Outcome.SLOWER

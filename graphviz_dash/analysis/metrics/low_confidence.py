@@ -125,7 +125,7 @@ def _check_series(run: Run) -> Iterator[Caveat]:
 
 
 def _check_speedup(figures: Mapping[str, MetricValue]) -> Iterator[Caveat]:
-    for metric in ("speedup", "speedup_interval"):
+    for metric in ("speedup", "speedup_interval", "recorded_speedup"):
         if figures[metric].interval_contains_one:
             figure = figures[metric]
             yield make_caveat(

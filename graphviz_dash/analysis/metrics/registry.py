@@ -216,7 +216,8 @@ _PROGRAM = (
         "recorded_speedup", "Speedup in program loop", _X, _RECORDED, _HIGH,
         "For a recorded program: step time in the program loop of the baseline divided by that of "
         "this run. The default baseline is the first recorded run without graphs and compilation, "
-        "else the recording with the lowest number in its name, or the earliest.",
+        "else the recording with the lowest number in its name, or the earliest. The interval "
+        "comes from those of both steps.",
     ),
     Metric(
         "recorded_saving", "Saved per step in loop", _NS, _RECORDED, _HIGH,

@@ -132,6 +132,53 @@ def test_the_run_without_graphs_is_the_baseline() -> None:
     assert "per step, as recorded." in format_answer(build_run_answer(graphed))
 
 
+def make_uneven(mean_ns: int, seed: int, graphs: tuple[RecordedGraph, ...] = ()) -> Recording:
+    times = np.random.default_rng(seed).normal(mean_ns, mean_ns / 10, 100)
+    return replace(
+        recording(mean_ns, count=100, graphs=graphs),
+        step_ns=tuple(times.astype(int).tolist()),
+        final_wait_ns=0,
+    )
+
+
+def test_a_recorded_speedup_has_the_interval_of_both_steps() -> None:
+    runs = (
+        recorded("graphed", make_uneven(1_000, 1, (GRAPH,))),
+        recorded("slow", make_uneven(2_000, 2)),
+    )
+    speedup, saving = (
+        compare_runs(make_experiment(*runs))["graphed"][metric]
+        for metric in ("recorded_speedup", "recorded_saving")
+    )
+    for figure, low, high in ((speedup, 1.85, 2.15), (saving, 900, 1_100)):
+        assert figure.value is not None
+        assert figure.spread is not None
+        assert figure.spread.high is not None
+        assert low < figure.spread.low < figure.value < figure.spread.high < high
+
+
+def test_recorded_steps_within_their_noise_have_no_cause() -> None:
+    runs = (
+        recorded("graphed", make_uneven(1_000, 1, (GRAPH,))),
+        recorded("slow", make_uneven(1_005, 2)),
+    )
+    answer = format_answer(build_run_answer(compare_runs(make_experiment(*runs))["graphed"]))
+    assert answer.startswith("No significant difference between graphed and slow")
+    assert "is within noise: speedup 0." in answer
+    assert "launch overhead" not in answer
+
+
+def test_a_marginal_speedup_without_an_interval_is_no_difference() -> None:
+    runs = (
+        recorded("graphed", recording(1_000, graphs=(GRAPH,))),
+        recorded("slow", recording(1_005)),
+    )
+    answer = format_answer(build_run_answer(compare_runs(make_experiment(*runs))["graphed"]))
+    assert answer.startswith("No significant difference between graphed and slow")
+    assert "has no interval, so it may be noise" in answer
+    assert "launch overhead" not in answer
+
+
 def test_recorded_and_collected_runs_are_never_compared() -> None:
     graphed, _ = both()
     eager = make_run("eager", trace=steps_trace(5, 9_000, (("k", 700),), graph=False))

@@ -31,6 +31,12 @@ def speedup(value: float, low: float, high: float | None) -> MetricValue:
         (make_value("recorded_speedup", 2.0), True, False, Outcome.FASTER),
         (make_value("recorded_speedup", 0.5), True, False, Outcome.SLOWER),
         (
+            make_value("recorded_speedup", 1.005),
+            True,
+            False,
+            Outcome.NO_SIGNIFICANT_DIFFERENCE,
+        ),
+        (
             make_missing_value("speedup", Missing(Fact.BASELINE, "no baseline")),
             True,
             False,
