@@ -12,18 +12,19 @@ from tests.cli.fixtures import Invoke
 from tests.samples import SAMPLES
 from tests.ui.views.apptests import LookIn, markup, shown
 
-SOURCES = {"monday": "wasteful", "tuesday": "frugal"}
+SOURCES = {"monday": "fixed-0", "tuesday": "fixed-3"}
 
 
 @pytest.fixture
 def record(tmp_path: Path) -> Callable[[str, str], None]:
-    """Copies a recording of 2026-11-26 to a path of the folder, as one of another day."""
+    """Copies a recording to a path of the folder, as one of another day."""
 
     def copy(day: str, target: str) -> None:
-        shutil.copytree(SAMPLES / "recorded-decoder" / SOURCES[day], tmp_path / target)
+        shutil.copytree(SAMPLES / "compile-fixes" / SOURCES[day], tmp_path / target)
         manifest = tmp_path / target / "manifest.json"
         number = 23 if day == "monday" else 24
-        manifest.write_text(manifest.read_text().replace("2026-11-26T", f"2026-11-{number}T"))
+        text = re.sub(r"2026-11-\d\dT", f"2026-11-{number}T", manifest.read_text())
+        manifest.write_text(text)
 
     return copy
 
@@ -36,7 +37,7 @@ def test_the_page_names_an_improvement_and_both_days(
     look_in(tmp_path)
     pair = format_pair_name("monday/server", "tuesday/server")
     text = re.sub(r"<[^>]+>", " ", markup(shown("compare", experiment=pair)))
-    assert re.search(r"Improvement: server@tuesday is\s+1\.00x faster", text)
+    assert re.search(r"Improvement: server@tuesday is\s+3\.34x faster", text)
     assert "Recorded" in text
     assert "server@monday 2026-11-23, server@tuesday 2026-11-24" in text
 
