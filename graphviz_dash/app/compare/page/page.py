@@ -155,9 +155,11 @@ def reserve_hardware_limit(run: RunComparison) -> DeltaGenerator:
 
 
 def _is_read_here(run: RunComparison) -> bool:
-    """Check that a run has limits, and graphs that are small enough."""
-    nodes = sum(len(graph.nodes) for graph in run.run.graphs)
-    return 0 < nodes <= _MAX_NODES and not isinstance(choose_ceilings(run.run), Missing)
+    """Check that a run has limits, operators or arguments of nodes, and few nodes."""
+    nodes = [node for graph in run.run.graphs for node in graph.nodes]
+    if not 0 < len(nodes) <= _MAX_NODES or isinstance(choose_ceilings(run.run), Missing):
+        return False
+    return bool(run.run.capture_traces) or any(node.operands for node in nodes)
 
 
 def show_hardware_limit(

@@ -57,6 +57,11 @@ def test_no_sentence_without_limits(look_in: LookIn, monkeypatch: pytest.MonkeyP
     assert "hardware limit" not in text
 
 
+def test_nothing_is_reserved_for_nodes_without_operators(look_in: LookIn) -> None:
+    look_in(SAMPLES)
+    assert "hardware-limit" not in markup(shown("compare", experiment="recorded-vllm"))
+
+
 def test_its_place_is_reserved_before_the_graph_is_read(
     look_in: LookIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
