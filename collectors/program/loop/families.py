@@ -101,32 +101,34 @@ class FamilyBook:
         scopes = {self._captured_in.get(graph) for graph in graphs}
         return scopes.pop() if len(scopes) == 1 else None
 
-    def find_fallback_family(self, scope: ScopeFacts | None, called: int | None) -> int | None:
-        """Return the family of a step without graphs whose first pass is ``called``, or None."""
+    def find_fallback_family(self, scope: ScopeFacts | None, eager_pass: int | None) -> int | None:
+        """Return the family of a step without graphs with the first pass ``eager_pass``, or None."""
         if scope is not None and scope.families:
             names = (name for name in scope.families if name in self._engine_scopes)
             name = next(names, None)
             return None if name is None else self._find_scope_family(self._engine_scopes[name])
         if scope is not None:
             return self._find_scope_family(scope)
-        return None if called is None else self._modules.get(self._facts.passes[called].module)
+        return (
+            None if eager_pass is None else self._modules.get(self._facts.passes[eager_pass].module)
+        )
 
-    def has_form(self, family: int, called: int | None) -> bool:
-        """Return whether a graph of another size could run the eager pass ``called``.
+    def has_form(self, family: int, eager_pass: int | None) -> bool:
+        """Return whether a graph of another size could run the eager pass ``eager_pass``.
 
         False for inputs that differ in more than the sizes that distinguish the graphs, such as
         those of a prefill before decode graphs. Needs all members.
         """
-        if called is None or self._families[family].method is not None:
+        if eager_pass is None or self._families[family].method is not None:
             return True
-        return has_family_shapes(self._get_rows(family), self._facts.passes[called].shapes)
+        return has_family_shapes(self._get_rows(family), self._facts.passes[eager_pass].shapes)
 
-    def find_pass_size(self, family: int, called: int | None) -> int | None:
-        """Return the size of the eager pass ``called`` from its input shapes, or None if
+    def find_pass_size(self, family: int, eager_pass: int | None) -> int | None:
+        """Return the size of the eager pass ``eager_pass`` from its input shapes, or None if
         ambiguous."""
-        if called is None or self._families[family].method is not None:
+        if eager_pass is None or self._families[family].method is not None:
             return None
-        return find_shape_size(self._get_rows(family), self._facts.passes[called].shapes)
+        return find_shape_size(self._get_rows(family), self._facts.passes[eager_pass].shapes)
 
     def _get_rows(self, family: int) -> list[tuple[_Key, ...]]:
         """Return the input shapes of each member."""
@@ -139,7 +141,7 @@ class FamilyBook:
 
     def build_families(self) -> tuple[GraphFamily, ...]:
         """Return all families. Their names differ."""
-        return _distinguish_names([self._build_family(family) for family in self._families])
+        return _make_names_unique([self._build_family(family) for family in self._families])
 
     def _find_scope_family(self, scope: ScopeFacts) -> int:
         method = KeyMethod.LABEL if scope.label else KeyMethod.ENGINE
@@ -155,8 +157,8 @@ class FamilyBook:
 
     def _build_family(self, family: _Family) -> GraphFamily:
         facts = self._facts.graphs
-        every = [graph for _, graphs in family.members for graph in graphs]
-        modules = [facts[graph].module for graph in every]
+        graph_numbers = [graph for _, graphs in family.members for graph in graphs]
+        modules = [facts[graph].module for graph in graph_numbers]
         module = next((number for number in modules if number is not None), None)
         axes, method = family.axes, family.method
         keys: Sequence[_Key | None] = [key for key, _ in family.members]
@@ -167,7 +169,7 @@ class FamilyBook:
             method = KeyMethod.SHAPES
         return GraphFamily(
             name=family.name,
-            captured_at=facts[every[0]].captured_at if every else (),
+            captured_at=facts[graph_numbers[0]].captured_at if graph_numbers else (),
             axes=axes,
             size_axis=0 if len(axes) == 1 or family.axes else None,
             module=None if module is None else self._facts.modules[module],
@@ -182,13 +184,13 @@ class FamilyBook:
         )
 
 
-def _distinguish_names(families: Sequence[GraphFamily]) -> tuple[GraphFamily, ...]:
+def _make_names_unique(families: Sequence[GraphFamily]) -> tuple[GraphFamily, ...]:
     """Add to equal names the first caller in which they differ, or else the graphs of a step."""
     by_name: dict[str, list[GraphFamily]] = {}
     for family in families:
         by_name.setdefault(family.name, []).append(family)
     names: dict[str, int] = {}
-    named = []
+    renamed_families = []
     for family in families:
         others = by_name[family.name]
         suffix = ""
@@ -196,8 +198,8 @@ def _distinguish_names(families: Sequence[GraphFamily]) -> tuple[GraphFamily, ..
             suffix = f", {_find_own_caller(family, others) or _count_step_graphs(family)}"
         name = family.name + suffix
         number = names[name] = names.get(name, 0) + 1
-        named.append(replace(family, name=name if number == 1 else f"{name} ({number})"))
-    return tuple(named)
+        renamed_families.append(replace(family, name=name if number == 1 else f"{name} ({number})"))
+    return tuple(renamed_families)
 
 
 def _find_own_caller(family: GraphFamily, others: Sequence[GraphFamily]) -> str | None:

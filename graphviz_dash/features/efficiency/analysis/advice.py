@@ -102,8 +102,8 @@ def merge_advice(advice: Iterable[Advice]) -> tuple[Advice, ...]:
     for entry in advice:
         names = () if entry.remedy in _SUMMARY_REMEDIES else entry.operators
         by_kind[entry.remedy, names].append(entry)
-    merged = (_add_advice(members) for members in by_kind.values())
-    significant = (entry for entry in merged if entry.saving_ns >= MIN_SAVING_NS)
+    sums = (_add_advice(members) for members in by_kind.values())
+    significant = (entry for entry in sums if entry.saving_ns >= MIN_SAVING_NS)
     return tuple(sorted(significant, key=lambda entry: -entry.saving_ns))
 
 
