@@ -102,7 +102,7 @@ class FamilyBook:
         return scopes.pop() if len(scopes) == 1 else None
 
     def find_fallback_family(self, scope: ScopeFacts | None, eager_pass: int | None) -> int | None:
-        """Return the family of a step without graphs with the first pass ``eager_pass``, or None."""
+        """Return the family of a step without graphs by its first pass, or None."""
         if scope is not None and scope.families:
             names = (name for name in scope.families if name in self._engine_scopes)
             name = next(names, None)
