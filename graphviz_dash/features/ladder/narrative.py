@@ -102,6 +102,13 @@ def summarize_loop(report: LoopReport) -> str:
     text = f"{pluralize(graphs, 'graph')} in {families}, {pluralize(replays, 'step')} replayed"
     if fallbacks:
         text += f", {pluralize(fallbacks, 'step')} without a matching graph"
+    others = sum(
+        mode.steps
+        for mode in report.modes
+        if mode.kind is StepKind.FALLBACK and mode.family is None
+    )
+    if others:
+        text += f", {pluralize(others, 'eager step')} of other inputs"
     if report.engine:
         text += f"; keys and sizes from {escape_control_characters(report.engine)}"
     memory = _describe_engine_memory(report)
