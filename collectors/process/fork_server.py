@@ -114,11 +114,11 @@ def _wait_for_pass(
     os.set_blocking(reader, False)
     running = True
     try:
-        watched: list[int | socket.socket] = [connection, reader]
+        sources: list[int | socket.socket] = [connection, reader]
         while True:
-            ready, _, _ = select.select(watched, [], [], POLL_S)
+            ready, _, _ = select.select(sources, [], [], POLL_S)
             if reader in ready and not _drain(reader, stderr):
-                watched = [connection]
+                sources = [connection]
             if connection in ready:
                 running = False  # or the server has ended, and the pass with it
                 reply = connection.recv(_MAX_MESSAGE_BYTES)
@@ -137,15 +137,15 @@ def _kill_pass(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _drain(reader: int, into: bytearray) -> bool:
+def _drain(reader: int, content: bytearray) -> bool:
     while True:
         try:
-            content = os.read(reader, _READ_BYTES)
+            data = os.read(reader, _READ_BYTES)
         except BlockingIOError:
             return True
-        if not content:
+        if not data:
             return False
-        into += content
+        content += data
 
 
 def serve_forks(descriptor: int, refusal: str | None = None) -> list[str] | None:
@@ -175,7 +175,7 @@ def serve_forks(descriptor: int, refusal: str | None = None) -> list[str] | None
             return sys.argv[1:]
         os.close(descriptors[0])
         connection.send(str(pid).encode())
-        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        assert ended is not None  # without WNOHANG
-        is_exit = ended.si_code == os.CLD_EXITED
-        connection.send(str(ended.si_status if is_exit else -ended.si_status).encode())
+        status = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        assert status is not None  # without WNOHANG
+        is_exit = status.si_code == os.CLD_EXITED
+        connection.send(str(status.si_status if is_exit else -status.si_status).encode())

@@ -172,7 +172,7 @@ def test_the_overview_is_searched_filtered_and_sorted(roots: Path) -> None:
     assert _titles(shown("overview", find="nothing")) == []
     assert _titles(shown("overview", kind="With failures")) == ["sync"]
     assert _titles(shown("overview", kind="Several ranks")) == []
-    # What was measured, and what is predicted where nothing was.
+    # Measured speedups, and predictions if nothing was measured.
     gains = {
         name: compare_runs(load_experiment(roots / name)).gain for name in ("alone", "sync", "toy")
     }
@@ -260,7 +260,7 @@ def test_rows_show_their_names_until_they_are_read(
     assert events == [*(f"show {name}" for name in names), *(f"read {name}" for name in names)]
     assert _titles(page) == names
     assert "unread" not in markup(page)
-    # A search finds names at once.
+    # A search finds names immediately.
     events.clear()
     assert _titles(shown("overview", view="Table", find="toy-6")) == ["toy-6"]
     assert events == ["show toy-6", "read toy-6"]
