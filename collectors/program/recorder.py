@@ -110,7 +110,7 @@ class _Capture:
     """Graphs that were read but not written yet."""
     eviction: bool = False
     """The program released the graph before a later capture."""
-    is_compiled: bool = False
+    from_compiler: bool = False
     """torch.compile captured it."""
 
 
@@ -291,11 +291,11 @@ class ProgramRecorder:
             number = len(self._captures)
             counter = ReplayCounter(f"graph-{number}", graph, number, self.loop.log.note)
             capture = _Capture(counter, lines, self._clock.steps, get_ident(), name)
-            capture.is_compiled = _is_compiled_capture(caller)
+            capture.from_compiler = _is_compiled_capture(caller)
             self.loop.start_capture(facts)
             self._captures[counter.id] = capture
         attach(graph, counter)
-        if facts.engine is None and name is None and not capture.is_compiled:
+        if facts.engine is None and name is None and not capture.from_compiler:
             self._forwards.begin_capture()
         for other in tuple(self._captures.values()):
             other.eviction = other.eviction or not other.counter.alive
@@ -305,7 +305,7 @@ class ProgramRecorder:
         self.loop.record_pool(number, pool)
         self._window.begin_capture(counter.id)
         if not self._window.profiling:
-            self._attributing.begin_capture(counter.id, capture.is_compiled)
+            self._attributing.begin_capture(counter.id, capture.from_compiler)
         capture.profiled = self._window.profiling or self._attributing.profiling
         if capture.profiled:
             self.loop.record_profiler()
@@ -476,7 +476,7 @@ class ProgramRecorder:
         An engine captures first, and its prefills call compiled pieces before the first replay.
         """
         if self._calls_before_replay >= _CALLS_BEFORE_REPLAY or not any(
-            capture.counter.alive and not capture.counter.replays and not capture.is_compiled
+            capture.counter.alive and not capture.counter.replays and not capture.from_compiler
             for capture in tuple(self._captures.values())
         ):
             return False

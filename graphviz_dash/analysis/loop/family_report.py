@@ -257,7 +257,9 @@ def build_loop_report(run: Run) -> LoopReport | Missing:
     )
 
 
-def _count_replays(families: Sequence[FamilyReport], recorded: Mapping[str, RecordedGraph]) -> int:
+def _count_replays(
+    families: Sequence[FamilyReport], recorded_graphs: Mapping[str, RecordedGraph]
+) -> int:
     """Count the replays of families most of whose steps were not recorded.
 
     Steps that end with an optimizer are recorded only at first. A graph of an inner loop has more
@@ -265,15 +267,17 @@ def _count_replays(families: Sequence[FamilyReport], recorded: Mapping[str, Reco
     """
     graphs: set[str] = set()
     for family in families:
-        unrecorded = {
-            graph: recorded[graph].replays for graph in family.graphs if graph in recorded
+        remaining_replays = {
+            graph: recorded_graphs[graph].replays
+            for graph in family.graphs
+            if graph in recorded_graphs
         }
         for member in family.members:
             for graph in member.member.graphs:
-                unrecorded[graph] = unrecorded.get(graph, 0) - member.steps
-        if min(unrecorded.values(), default=0) > max(1, family.replays):
+                remaining_replays[graph] = remaining_replays.get(graph, 0) - member.steps
+        if min(remaining_replays.values(), default=0) > max(1, family.replays):
             graphs.update(family.graphs)
-    return sum(recorded[graph].replays for graph in graphs if graph in recorded)
+    return sum(recorded_graphs[graph].replays for graph in graphs if graph in recorded_graphs)
 
 
 class _GraphFacts(Struct, frozen=True):
