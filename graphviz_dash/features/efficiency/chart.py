@@ -152,7 +152,7 @@ def _format_hover(report: EfficiencyReport, limit: UnitLimit) -> str:
     origin = item.origin
     lines: list[Any] = [
         limit.unit.call.name if limit.unit.call is not None else limit.name,
-        f"node {item.index}",
+        f"{item.graph}, node {item.index}" if report.graphs else f"node {item.index}",
         describe_limit(limit),
         None if origin is None else origin.module,
         None if origin is None else origin.source,
