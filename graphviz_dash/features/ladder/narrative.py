@@ -100,6 +100,9 @@ def summarize_loop(report: LoopReport) -> str:
     if len(report.families) != 1:
         families = f"{len(report.families)} families"
     text = f"{pluralize(graphs, 'graph')} in {families}, {pluralize(replays, 'step')} replayed"
+    if report.only_counted_replays:
+        total = pluralize(report.only_counted_replays, "replay")
+        text += f" (only the first steps were recorded; {total} in all)"
     if fallbacks:
         text += f", {pluralize(fallbacks, 'step')} without a matching graph"
     others = sum(
