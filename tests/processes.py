@@ -34,6 +34,15 @@ def bind(command: Sequence[str | Path]) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", _BIND, str(os.getpid()), *map(str, command)]
 
 
+def get_state(pid: int) -> str:
+    """Return the state of a process, Linux only: Z for one that nobody has waited for.
+
+    Raises:
+        FileNotFoundError: there is no such process.
+    """
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 def find_free_port() -> int:
     """Return a free port for a server that starts later.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,15 @@ from tests.processes import bind, find_free_port, stop
 
 ROOT: Final = Path(__file__).parents[1]
 START_SECONDS: Final = 180
+_RUN_STREAMLIT: Final = """
+import faulthandler, signal
+faulthandler.register(signal.SIGUSR1)
+from streamlit.web.cli import main
+main(prog_name="streamlit")
+"""
+_DUMP_S: Final = 1.0
+_PIDS: Final[set[int]] = set()
+"""Servers of this process."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +49,7 @@ def served(
         AssertionError: it did not answer within START_SECONDS, or ended before.
     """
     port = find_free_port()
-    command = [sys.executable, "-m", "streamlit", "run", str(app)]
+    command = [sys.executable, "-c", _RUN_STREAMLIT, "run", str(app)]
     command += [f"--server.port={port}", "--server.address=127.0.0.1", "--server.headless=true"]
     command += ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]
     command += ["--", *map(str, arguments)]
@@ -50,17 +60,31 @@ def served(
     )
     address = f"http://127.0.0.1:{port}"
     try:
-        _wait_for(f"{address}/_stcore/health", server)
+        wait_for_server(address, lambda: server.poll() is None)
+        _PIDS.add(server.pid)
         yield Served(address, server.pid, (time.perf_counter() - begun) * 1000)
     finally:
+        _PIDS.discard(server.pid)
         stop(server)
 
 
-def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
+def print_server_stacks() -> None:
+    """Print the stacks of all threads of this process's servers to the error stream."""
+    for pid in _PIDS:
+        os.kill(pid, signal.SIGUSR1)
+    time.sleep(_DUMP_S)
+
+
+def wait_for_server(address: str, lives: Callable[[], bool]) -> None:
+    """Wait until the server at ``address`` answers.
+
+    Raises:
+        AssertionError: it did not answer within START_SECONDS, or ended before.
+    """
     until = time.monotonic() + START_SECONDS
-    while time.monotonic() < until and server.poll() is None:
+    while time.monotonic() < until and lives():
         try:
-            with urllib.request.urlopen(address, timeout=2):
+            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2):
                 return
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             time.sleep(0.01)

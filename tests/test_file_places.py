@@ -118,7 +118,10 @@ WRITES: Final[Mapping[str, Sequence[str]]] = {
         "graphviz_dash/ui/state/uploads.py:_create_experiment",
         "graphviz_dash/ui/state/uploads.py:_save_files",
     ),
-    # No data: a null device, and limits of a process.
+    # No data: a null device, limits and priorities of a process.
+    "tests/app/hosting/test_start.py::test_a_session_gives_way_if_the_system_allows_it": (
+        "graphviz_dash/app/hosting/cards_client.py:lower_priority",
+    ),
     "tests/app/cli/test_odd_arguments.py::test_closed_streams_are_no_error": (
         "graphviz_dash/app/cli/main.py:_replace_closed_streams",
     ),

@@ -114,14 +114,14 @@ def _wait_for_pass(
     os.set_blocking(reader, False)
     running = True
     try:
-        watched: list[int | socket.socket] = [connection, reader]
+        sources: list[int | socket.socket] = [connection, reader]
         while True:
-            ready, _, _ = select.select(watched, [], [], POLL_S)
+            ready, _, _ = select.select(sources, [], [], POLL_S)
             if reader in ready and not _drain(reader, stderr):
-                watched = [connection]
+                sources = [connection]
             if connection in ready:
+                running = False  # or the server has ended, and the pass with it
                 reply = connection.recv(_MAX_MESSAGE_BYTES)
-                running = False
                 _drain(reader, stderr)
                 return (int(reply) if reply else None), bytes(stderr)
             if limit.check():
@@ -137,15 +137,15 @@ def _kill_pass(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _drain(reader: int, into: bytearray) -> bool:
+def _drain(reader: int, content: bytearray) -> bool:
     while True:
         try:
-            content = os.read(reader, _READ_BYTES)
+            data = os.read(reader, _READ_BYTES)
         except BlockingIOError:
             return True
-        if not content:
+        if not data:
             return False
-        into += content
+        content += data
 
 
 def serve_forks(descriptor: int, refusal: str | None = None) -> list[str] | None:
@@ -156,8 +156,13 @@ def serve_forks(descriptor: int, refusal: str | None = None) -> list[str] | None
     os.environ[PARENT] = str(os.getpid())
     connection = socket.socket(fileno=descriptor)
     connection.send(msgspec.json.encode(refusal))
+    pid = 0
     while True:
         content, (*descriptors,), _, _ = socket.recv_fds(connection, _MAX_MESSAGE_BYTES, 1)
+        if pid:
+            # Not before the next request: until it gets the reply, the collector may kill the
+            # pass, whose number must not be another process's by then.
+            os.waitpid(pid, 0)
         if not content:
             return None
         pid = os.fork()
@@ -170,5 +175,7 @@ def serve_forks(descriptor: int, refusal: str | None = None) -> list[str] | None
             return sys.argv[1:]
         os.close(descriptors[0])
         connection.send(str(pid).encode())
-        _, status = os.waitpid(pid, 0)
-        connection.send(str(os.waitstatus_to_exitcode(status)).encode())
+        status = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        assert status is not None  # without WNOHANG
+        is_exit = status.si_code == os.CLD_EXITED
+        connection.send(str(status.si_status if is_exit else -status.si_status).encode())

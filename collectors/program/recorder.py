@@ -62,6 +62,10 @@ _STRANGERS: Final = 64
 """Calls of modules outside captures after which modules are no longer watched, because each
 costs."""
 
+_CALLS_BEFORE_REPLAY: Final = 2_000
+"""Calls of compiled functions that are no steps if a captured graph was never replayed. A prefill
+of a language model makes up to 200."""
+
 _SERVED: Final = (BoundaryKind.LABEL, BoundaryKind.ENGINE)
 """Kinds of steps with occasional captures: all steps without a capture count towards the start of
 the window, not only those after the last capture."""
@@ -106,6 +110,8 @@ class _Capture:
     """Graphs that were read but not written yet."""
     eviction: bool = False
     """The program released the graph before a later capture."""
+    from_compiler: bool = False
+    """torch.compile captured it."""
 
 
 class ProgramRecorder:
@@ -166,6 +172,7 @@ class ProgramRecorder:
         self._compiled_told = 0
         self._step_captured = False
         self._strangers = 0
+        self._calls_before_replay = 0
         self._previous: dict[int, _Capture] = {}
         self._compiled_calls = CompiledCalls(self._handle_compiled_call, guard)
         self._forwards = OutermostCalls(
@@ -284,10 +291,11 @@ class ProgramRecorder:
             number = len(self._captures)
             counter = ReplayCounter(f"graph-{number}", graph, number, self.loop.log.note)
             capture = _Capture(counter, lines, self._clock.steps, get_ident(), name)
+            capture.from_compiler = _is_compiled_capture(caller)
             self.loop.start_capture(facts)
             self._captures[counter.id] = capture
         attach(graph, counter)
-        if facts.engine is None and name is None and not _is_compiled_capture(caller):
+        if facts.engine is None and name is None and not capture.from_compiler:
             self._forwards.begin_capture()
         for other in tuple(self._captures.values()):
             other.eviction = other.eviction or not other.counter.alive
@@ -297,7 +305,7 @@ class ProgramRecorder:
         self.loop.record_pool(number, pool)
         self._window.begin_capture(counter.id)
         if not self._window.profiling:
-            self._attributing.begin_capture(counter.id, _is_compiled_capture(caller))
+            self._attributing.begin_capture(counter.id, capture.from_compiler)
         capture.profiled = self._window.profiling or self._attributing.profiling
         if capture.profiled:
             self.loop.record_profiler()
@@ -456,10 +464,24 @@ class ProgramRecorder:
         if self._window.profiling:
             self._check_limit(None)
         if self._clock.is_relevant(BoundaryKind.FORWARDS):
-            boundary = f"call of the {name}"
-            self._handle_tick(BoundaryKind.FORWARDS, identity, boundary)
+            if not self._has_graphs_to_replay():
+                boundary = f"call of the {name}"
+                self._handle_tick(BoundaryKind.FORWARDS, identity, boundary)
         else:
             self._compiled_calls.stop()
+
+    def _has_graphs_to_replay(self) -> bool:
+        """Return whether the program will probably replay a graph soon.
+
+        An engine captures first, and its prefills call compiled pieces before the first replay.
+        """
+        if self._calls_before_replay >= _CALLS_BEFORE_REPLAY or not any(
+            capture.counter.alive and not capture.counter.replays and not capture.from_compiler
+            for capture in tuple(self._captures.values())
+        ):
+            return False
+        self._calls_before_replay += 1
+        return True
 
     def _handle_scope_end(self, engine: str | None) -> None:
         if engine is None:

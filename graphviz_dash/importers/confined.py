@@ -43,6 +43,8 @@ _MIN_MEMORY: Final = 2 << 30
 _MIN_OPENED: Final = 512 << 20
 _POLL_SECONDS: Final = 0.5
 """Interval of checks for cancellation."""
+_EXIT_POLL_SECONDS: Final = 0.01
+"""Interval of checks for the end of a process that has closed its output."""
 
 
 class SandboxLimits(Struct, frozen=True):
@@ -116,9 +118,11 @@ def _run_process(
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    # Once the process is waited for, another group may have its number.
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             pipe.close()
@@ -175,13 +179,31 @@ def _read_messages(fd: int, seconds: float) -> Iterator[Message | None]:
         yield from map(decoder.decode, lines)
 
 
+def _find_exit_code(process: subprocess.Popen[bytes], seconds: float) -> int | None:
+    """Return the exit code, or None after ``seconds``.
+
+    The process is not waited for: it keeps its number, which is also that of the group to kill.
+    """
+    if not hasattr(os, "waitid"):  # macOS before Python 3.13
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(seconds)
+        return None
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        status = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if status is not None:
+            is_exit = status.si_code == os.CLD_EXITED
+            return status.si_status if is_exit else -status.si_status
+        time.sleep(_EXIT_POLL_SECONDS)
+    return None
+
+
 def _build_exit_error(
     process: subprocess.Popen[bytes], request: Request, errors: IO[bytes]
 ) -> InputError:
     name = Path(request.files[0]).name if request.archive is None else request.archive
-    try:
-        code = process.wait(timeout=_POLL_SECONDS)
-    except subprocess.TimeoutExpired:
+    code = _find_exit_code(process, _POLL_SECONDS)
+    if code is None:
         code = -signal.SIGXCPU
     if code == -signal.SIGXCPU:
         description = f"a file that needs more than {request.seconds} s to read"

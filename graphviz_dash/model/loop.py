@@ -132,7 +132,8 @@ class LoopSteps(Struct, frozen=True, forbid_unknown_fields=True):
     phase: tuple[Phase | None, ...]
     """Computed phase."""
     family: tuple[Count | None, ...]
-    """Index in `families`; of a fallback, the family whose module ran."""
+    """Index in `families`; of a fallback, the family whose module ran. None if no size of a graph
+    could have run it, such as a prefill before decode graphs."""
     member: tuple[Count | None, ...]
     """Index of the replayed or captured member of the family. None for a fallback."""
     real_size: tuple[Count | None, ...]

@@ -16,6 +16,7 @@ from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.progress import CancelledError, watch
 from tests.builders import chain, make_experiment
 from tests.importers.test_bundles import capture, replay
+from tests.processes import get_state
 from tests.ui.state.test_uploads import files, packed
 
 ROOT = Path(__file__).parents[2]
@@ -123,6 +124,26 @@ def test_whatever_it_does_is_one_line(
     assert list(folder.parent.iterdir()) == []
     if "ValueError" in act:
         assert "unforeseen" in caplog.text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the state of a process")
+@pytest.mark.parametrize("act", ["os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
+def test_no_other_group_has_the_number_of_the_killed_one(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    misbehaving(monkeypatch, tmp_path, act)
+    killpg = os.killpg
+    states: list[str] = []
+
+    def kill(group: int, number: int) -> None:
+        states.append(get_state(group))
+        killpg(group, number)
+
+    monkeypatch.setattr(os, "killpg", kill)
+    with pytest.raises(InputError):
+        import_sandboxed([replay(tmp_path / "trace.json.gz")], folder)
+    # It has ended, and its number is not free before the group is killed.
+    assert states == ["Z"]
 
 
 def test_it_steps_back_behind_who_looks_at_pages(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -9,12 +10,22 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from graphviz_dash.ui.page.registry import PAGES
 from tests.chromium import PATIENCE_MS
+from tests.serving import print_server_stacks
 
 
 def idle(page: Page) -> None:
-    """Wait until the page's script has run, because it may draw elements again."""
+    """Wait until the page's script has run, because it may draw elements again.
+
+    Prints the browser's state and the server's stacks if that takes too long.
+    """
     ready = '[data-testid="stApp"][data-test-script-state="notRunning"]'
-    expect(page.locator(ready)).to_be_visible()
+    try:
+        expect(page.locator(ready)).to_be_visible()
+    except AssertionError:
+        state = page.get_by_test_id("stApp").get_attribute("data-test-script-state")
+        print(f"Script state in the browser: {state}", file=sys.stderr)
+        print_server_stacks()
+        raise
 
 
 def at_page(page: Page, name: str) -> None:

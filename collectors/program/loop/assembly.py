@@ -110,6 +110,10 @@ def assemble_loop(
         if step.replays and not step.captures:
             book.expect(step.graphs, step.scope)
     step_members = [(step, *_find_member(step, book)) for step in steps]
+    step_members = [
+        (step, family if _has_form(step, family, book) else None, member)
+        for step, family, member in step_members
+    ]
     clean = _CleanTimes.build(by_kind[EventKind.PROFILER], by_kind[EventKind.CLEAN])
     gpu = {(event.ref, event.begin): event.end for event in by_kind[EventKind.GPU]}
     recorded_steps = step_members[:MAX_LOOP_STEPS]
@@ -299,6 +303,12 @@ def _find_member(step: StepEvents, book: FamilyBook) -> tuple[int | None, int | 
     if step.captures:
         return book.find_captured_member(step.graphs, step.scope)
     return book.find_member(step.graphs, step.scope)
+
+
+def _has_form(step: StepEvents, family: int | None, book: FamilyBook) -> bool:
+    if step.kind is not StepKind.FALLBACK or step.scope is not None or family is None:
+        return True
+    return book.has_form(family, _find_first_pass(step))
 
 
 def _find_first_pass(step: StepEvents) -> int | None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from collectors.program.loop.events import LoopFacts, ScopeFacts
 from graphviz_dash.model.loop import FamilyMember, GraphFamily, KeyMethod
 
@@ -99,31 +101,47 @@ class FamilyBook:
         scopes = {self._captured_in.get(graph) for graph in graphs}
         return scopes.pop() if len(scopes) == 1 else None
 
-    def find_fallback_family(self, scope: ScopeFacts | None, called: int | None) -> int | None:
-        """Return the family of a step without graphs whose first pass is ``called``, or None."""
+    def find_fallback_family(self, scope: ScopeFacts | None, eager_pass: int | None) -> int | None:
+        """Return the family of a step without graphs by its first pass, or None."""
         if scope is not None and scope.families:
             names = (name for name in scope.families if name in self._engine_scopes)
             name = next(names, None)
             return None if name is None else self._find_scope_family(self._engine_scopes[name])
         if scope is not None:
             return self._find_scope_family(scope)
-        return None if called is None else self._modules.get(self._facts.passes[called].module)
+        return (
+            None if eager_pass is None else self._modules.get(self._facts.passes[eager_pass].module)
+        )
 
-    def find_pass_size(self, family: int, called: int | None) -> int | None:
-        """Return the size of the eager pass ``called`` from its input shapes, or None if
+    def has_form(self, family: int, eager_pass: int | None) -> bool:
+        """Return whether a graph of another size could run the eager pass ``eager_pass``.
+
+        False for inputs that differ in more than the sizes that distinguish the graphs, such as
+        those of a prefill before decode graphs. Needs all members.
+        """
+        if eager_pass is None or self._families[family].method is not None:
+            return True
+        return has_family_shapes(self._get_rows(family), self._facts.passes[eager_pass].shapes)
+
+    def find_pass_size(self, family: int, eager_pass: int | None) -> int | None:
+        """Return the size of the eager pass ``eager_pass`` from its input shapes, or None if
         ambiguous."""
-        if called is None or self._families[family].method is not None:
+        if eager_pass is None or self._families[family].method is not None:
             return None
+        return find_shape_size(self._get_rows(family), self._facts.passes[eager_pass].shapes)
+
+    def _get_rows(self, family: int) -> list[tuple[_Key, ...]]:
+        """Return the input shapes of each member."""
         rows = self._rows.get(family)
         if rows is None:
             members = self._families[family].members
             rows = [self._facts.graphs[graphs[0]].shapes for _, graphs in members]
             self._rows[family] = rows
-        return find_shape_size(rows, self._facts.passes[called].shapes)
+        return rows
 
     def build_families(self) -> tuple[GraphFamily, ...]:
-        """Return all families."""
-        return tuple(self._build_family(family) for family in self._families)
+        """Return all families. Their names differ."""
+        return _make_names_unique([self._build_family(family) for family in self._families])
 
     def _find_scope_family(self, scope: ScopeFacts) -> int:
         method = KeyMethod.LABEL if scope.label else KeyMethod.ENGINE
@@ -139,8 +157,8 @@ class FamilyBook:
 
     def _build_family(self, family: _Family) -> GraphFamily:
         facts = self._facts.graphs
-        every = [graph for _, graphs in family.members for graph in graphs]
-        modules = [facts[graph].module for graph in every]
+        graph_numbers = [graph for _, graphs in family.members for graph in graphs]
+        modules = [facts[graph].module for graph in graph_numbers]
         module = next((number for number in modules if number is not None), None)
         axes, method = family.axes, family.method
         keys: Sequence[_Key | None] = [key for key, _ in family.members]
@@ -151,7 +169,7 @@ class FamilyBook:
             method = KeyMethod.SHAPES
         return GraphFamily(
             name=family.name,
-            captured_at=facts[every[0]].captured_at if every else (),
+            captured_at=facts[graph_numbers[0]].captured_at if graph_numbers else (),
             axes=axes,
             size_axis=0 if len(axes) == 1 or family.axes else None,
             module=None if module is None else self._facts.modules[module],
@@ -166,6 +184,37 @@ class FamilyBook:
         )
 
 
+def _make_names_unique(families: Sequence[GraphFamily]) -> tuple[GraphFamily, ...]:
+    """Add to equal names the first caller in which they differ, or else the graphs of a step."""
+    by_name: dict[str, list[GraphFamily]] = {}
+    for family in families:
+        by_name.setdefault(family.name, []).append(family)
+    names: dict[str, int] = {}
+    renamed_families = []
+    for family in families:
+        others = by_name[family.name]
+        suffix = ""
+        if len(others) > 1:
+            suffix = f", {_find_own_caller(family, others) or _count_step_graphs(family)}"
+        name = family.name + suffix
+        number = names[name] = names.get(name, 0) + 1
+        renamed_families.append(replace(family, name=name if number == 1 else f"{name} ({number})"))
+    return tuple(renamed_families)
+
+
+def _find_own_caller(family: GraphFamily, others: Sequence[GraphFamily]) -> str | None:
+    for number, caller in enumerate(family.captured_at):
+        if any(other.captured_at[number : number + 1] != (caller,) for other in others):
+            return caller
+    return None
+
+
+def _count_step_graphs(family: GraphFamily) -> str:
+    counts = sorted({len(member.graphs) for member in family.members})
+    counts_text = "/".join(map(str, counts))
+    return f"{counts_text} {'graph' if counts == [1] else 'graphs'} per step"
+
+
 def derive_shape_keys(
     shapes: Sequence[tuple[_Key, ...]],
 ) -> tuple[tuple[str, ...], Sequence[_Key | None]]:
@@ -174,7 +223,7 @@ def derive_shape_keys(
     Sizes that differ between members form the key; always equal ones count once. Without such
     sizes, or with other differences, there are no axes and the keys are None.
     """
-    ranks = {tuple(len(shape) for shape in row) for row in shapes}
+    ranks = {_count_axes(row) for row in shapes}
     columns: dict[_Key, str] = {}
     if len(ranks) == 1:
         for number, inputs in enumerate(zip(*shapes, strict=True)):
@@ -186,12 +235,29 @@ def derive_shape_keys(
     return tuple(columns.values()), list(zip(*columns, strict=True))
 
 
+def has_family_shapes(rows: Sequence[tuple[_Key, ...]], shapes: tuple[_Key, ...]) -> bool:
+    """Return whether ``shapes`` differ from those of members only where these differ too.
+
+    True if the shapes do not tell: if they are not recorded, or if members have equal or unlike
+    ones.
+    """
+    if not shapes or len(set(rows)) < 2 or len({_count_axes(row) for row in rows}) != 1:
+        return True
+    if _count_axes(shapes) != _count_axes(rows[0]):
+        return False
+    members = zip(*map(_flatten, rows), strict=True)
+    return all(
+        len(set(sizes)) > 1 or size == sizes[0]
+        for sizes, size in zip(members, _flatten(shapes), strict=True)
+    )
+
+
 def find_shape_size(rows: Sequence[tuple[_Key, ...]], shapes: tuple[_Key, ...]) -> int | None:
     """Return the size in ``shapes`` at the positions where the shapes of members differ.
 
     None if there is no single size, or if the rest of the shapes is different.
     """
-    if len({tuple(len(shape) for shape in row) for row in (*rows, shapes)}) != 1:
+    if len({_count_axes(row) for row in (*rows, shapes)}) != 1:
         return None
     sizes, columns = set(), set()
     for *key_values, shape_values in zip(
@@ -203,6 +269,10 @@ def find_shape_size(rows: Sequence[tuple[_Key, ...]], shapes: tuple[_Key, ...]) 
         elif key_values[:1] != [shape_values]:
             return None
     return sizes.pop() if len(columns) == len(sizes) == 1 else None
+
+
+def _count_axes(shapes: tuple[_Key, ...]) -> _Key:
+    return tuple(len(shape) for shape in shapes)
 
 
 def _flatten(shapes: tuple[_Key, ...]) -> _Key:

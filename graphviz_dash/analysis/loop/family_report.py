@@ -194,7 +194,8 @@ class LoopReport(Struct, frozen=True):
     columns: LoopColumns
     steps_seen: int
     """May exceed the number of recorded rows."""
-    steps_without_family: int
+    only_counted_replays: int
+    """Replays of the graphs of families most of whose steps were not recorded, 0 without any."""
     engine: str | None
     """Engine whose state was recorded, if any."""
     engine_capture_bytes: int | None
@@ -247,11 +248,36 @@ def build_loop_report(run: Run) -> LoopReport | Missing:
         families=tuple(families),
         columns=columns,
         steps_seen=loop.step_count,
-        steps_without_family=int((columns.family == NONE).sum()),
+        only_counted_replays=_count_replays(families, recorded_graphs),
         engine=loop.engine,
         engine_capture_bytes=loop.engine_capture_bytes,
-        modes=summarize_modes(columns, loop.families),
+        modes=summarize_modes(
+            columns, loop.families, {family.index: family.replays for family in families}
+        ),
     )
+
+
+def _count_replays(
+    families: Sequence[FamilyReport], recorded_graphs: Mapping[str, RecordedGraph]
+) -> int:
+    """Count the replays of families most of whose steps were not recorded.
+
+    Steps that end with an optimizer are recorded only at first. A graph of an inner loop has more
+    replays than its steps, another graph of the step does not.
+    """
+    graphs: set[str] = set()
+    for family in families:
+        remaining_replays = {
+            graph: recorded_graphs[graph].replays
+            for graph in family.graphs
+            if graph in recorded_graphs
+        }
+        for member in family.members:
+            for graph in member.member.graphs:
+                remaining_replays[graph] = remaining_replays.get(graph, 0) - member.steps
+        if min(remaining_replays.values(), default=0) > max(1, family.replays):
+            graphs.update(family.graphs)
+    return sum(recorded_graphs[graph].replays for graph in graphs if graph in recorded_graphs)
 
 
 class _GraphFacts(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -47,18 +47,25 @@ class StepMode(Struct, frozen=True):
     """
 
 
-def summarize_modes(columns: LoopColumns, families: Sequence[GraphFamily]) -> tuple[StepMode, ...]:
+def summarize_modes(
+    columns: LoopColumns,
+    families: Sequence[GraphFamily],
+    replay_steps: Mapping[int, int],
+) -> tuple[StepMode, ...]:
     """Summarize the steps by phase and mode, in the order of phases.
 
-    Captures have no share of the time.
+    Captures have no share of the time. ``replay_steps`` has the number of steps that replayed
+    graphs of a family, with those that were only counted.
     """
     rows = np.arange(len(columns.kind))
     if not len(rows):
         return ()
-    times = _estimate_times(columns, rows)
-    total_ns = float(np.nansum(times))
     groups = np.stack((columns.phase[rows], columns.kind[rows], columns.family[rows]))
     keys, positions = np.unique(groups, axis=1, return_inverse=True)
+    counts = _count_steps(keys, np.bincount(positions.ravel()), replay_steps)
+    weights = counts / np.bincount(positions.ravel())
+    times = _estimate_times(columns, rows) * weights[positions.ravel()]
+    total_ns = float(np.nansum(times))
     modes = []
     for number, (phase, kind, family) in enumerate(keys.T.tolist()):
         mask = positions.ravel() == number
@@ -72,7 +79,7 @@ def summarize_modes(columns: LoopColumns, families: Sequence[GraphFamily]) -> tu
                 phase=None if phase == NONE else PHASES[phase],
                 kind=KINDS[kind],
                 family=None if family == NONE else family,
-                steps=len(mode_rows),
+                steps=int(counts[number]),
                 sizes=_find_range(columns.real[mode_rows]),
                 steps_above=len(rows_above),
                 sizes_above=_find_range(columns.real[rows_above]),
@@ -82,6 +89,17 @@ def summarize_modes(columns: LoopColumns, families: Sequence[GraphFamily]) -> tu
             )
         )
     return tuple(modes)
+
+
+def _count_steps(keys: Ints, counts: Ints, replay_steps: Mapping[int, int]) -> Ints:
+    """Return the steps of each mode, with those that were only counted if one mode has all."""
+    counts = counts.copy()
+    _, kinds, families = keys
+    for family, steps in replay_steps.items():
+        is_replay = (families == family) & (kinds != FALLBACK) & (kinds != CAPTURE)
+        if np.count_nonzero(is_replay) == 1:
+            counts[is_replay] = np.maximum(counts[is_replay], steps)
+    return counts
 
 
 def estimate_total_ns(columns: LoopColumns) -> float | None:

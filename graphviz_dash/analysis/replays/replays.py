@@ -105,11 +105,16 @@ class ReplayMatch(Struct, frozen=True, dict=True):
 
     def count_replays(self, graph_id: str) -> int:
         """Count the launches of the graph, or of the graph that contains it."""
+        return len(self.find_first_rows(graph_id))
+
+    def find_first_rows(self, graph_id: str) -> Ints:
+        """Return the index of the first row of each replay that :meth:`count_replays` counts."""
         if graph_id not in self.graphs:
-            return 0
+            return np.zeros(0, dtype=np.int64)
         root = self.roots[self.graphs.index(graph_id)]
         family = [index for index, other in enumerate(self.roots) if other == root]
-        return len(np.unique(self.replay[np.isin(self.graph, family)]))
+        rows = np.flatnonzero(np.isin(self.graph, family))
+        return rows[np.unique(self.replay[rows], return_index=True)[1]]
 
     def get_node_rows(self, graph_id: str, node: int) -> Ints:
         """Return the indices of one node's rows, in replay order."""

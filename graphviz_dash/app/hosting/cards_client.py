@@ -25,11 +25,18 @@ import msgspec
 
 from graphviz_dash.charts.shades import Theme
 from graphviz_dash.ingest.identity import compute_identity
+from graphviz_dash.ui.state.catalogue import (
+    NamedExperiments,
+    find_roots,
+    preload_searches,
+    record_search,
+)
 
 _PROGRAM: Final = "graphviz_dash.app.hosting.cards_process"
 _PACKAGES: Final = Path(__file__).parents[3]
 """Folder that contains the package, which need not be installed."""
 _NICENESS: Final = 10
+"""Priority of work that no visitor waits for."""
 _REFRESH_S: Final = 30.0
 """Seconds between two looks at all experiments."""
 _POLL_S: Final = 0.05
@@ -96,7 +103,14 @@ class PassMessage(msgspec.Struct, frozen=True, tag="pass"):
     """Cards of all experiments are current."""
 
 
-Message = CardMessage | PassMessage
+class SearchMessage(msgspec.Struct, frozen=True, tag="search"):
+    """The experiments under the folder ``root``, if it is large; sent before their cards."""
+
+    root: str
+    search: NamedExperiments
+
+
+Message = CardMessage | PassMessage | SearchMessage
 
 
 class CardRequest(msgspec.Struct, frozen=True):
@@ -106,6 +120,17 @@ class CardRequest(msgspec.Struct, frozen=True):
     """None to look at all experiments again."""
     theme: Theme | None = None
     """Theme of the full card; None for the card without traces."""
+
+
+def lower_priority(process: int) -> None:
+    """Lower the priority of a process, and of its session if it has its own."""
+    if hasattr(os, "setpriority"):
+        with suppress(OSError):  # it has ended
+            niceness = max(os.getpriority(os.PRIO_PROCESS, process), _NICENESS)
+            os.setpriority(os.PRIO_PROCESS, process, niceness)
+            if os.getsid(process) == process:
+                # Linux shares the processors between sessions first, then between processes.
+                Path(f"/proc/{process}/autogroup").write_text(str(niceness), encoding="ascii")
 
 
 class FirstCards:
@@ -123,6 +148,19 @@ class FirstCards:
         self._prepared_arguments: Sequence[str] | None = None
         self._clock = clock
         self._last_pass_s: float | None = None
+
+    def begin(self, arguments: Sequence[str]) -> None:
+        """Start the process, unless a server of these ``arguments`` has begun already.
+
+        If the cards of the first page are in the cache, the process starts after that page.
+        """
+        with self._changed:
+            if self._arguments is not None or self._prepared_arguments is not None:
+                return
+        if preload_searches(find_roots(arguments)):
+            self.prepare(arguments)
+        else:
+            self.start(arguments)
 
     def start(self, arguments: Sequence[str]) -> None:
         """Start the process with the server's ``arguments``."""
@@ -249,19 +287,15 @@ class FirstCards:
     def lower_priority(self) -> None:
         """Lower the process priority while the browser loads a page other than the overview."""
         with self._changed:
-            process = self._process
-        if process is not None and hasattr(os, "setpriority"):
-            with suppress(OSError):  # it has ended
-                niceness = os.getpriority(os.PRIO_PROCESS, process.pid)
-                os.setpriority(os.PRIO_PROCESS, process.pid, max(niceness, _NICENESS))
+            if self._process is not None:
+                lower_priority(self._process.pid)
 
     def stop(self) -> None:
         """Stop the process if it still runs."""
         with self._changed:
-            process = self._process
             self._arguments = self._prepared_arguments = None
-        if process is not None:
-            process.kill()
+            if self._process is not None:
+                self._process.kill()
 
     def _request(self, request: CardRequest) -> None:
         """Send a request to the process; the caller holds the lock."""
@@ -271,12 +305,15 @@ class FirstCards:
                 self._process.stdin.flush()
 
     def _read_messages(self, process: subprocess.Popen[bytes], lines: IO[bytes]) -> None:
-        decoder = msgspec.json.Decoder(Message)
+        decoder = msgspec.json.Decoder(Message, dec_hook=lambda _, text: Path(text))
         try:
             # An undecodable line ends the process, like any other failure.
             with lines, suppress(msgspec.DecodeError):
                 for line in lines:
                     message = decoder.decode(line)
+                    if isinstance(message, SearchMessage):
+                        record_search(Path(message.root), message.search)
+                        continue
                     with self._changed:
                         if isinstance(message, PassMessage):
                             self._last_pass_s = self._clock()
@@ -284,14 +321,15 @@ class FirstCards:
                             self._cards[message.path, message.theme] = message
                         self._changed.notify_all()
         finally:
-            process.kill()
-            process.wait()
+            # First, because its number may be another process's once it is waited for.
             with self._changed:
-                if process.stdin is not None:
-                    with suppress(OSError):
-                        process.stdin.close()
                 self._process = None
                 self._changed.notify_all()
+            process.kill()
+            process.wait()
+            if process.stdin is not None:
+                with suppress(OSError):
+                    process.stdin.close()
 
 
 FIRST_CARDS: Final = FirstCards()

@@ -26,14 +26,15 @@ from graphviz_dash.app.hosting.cards_client import (
     CardRequest,
     Message,
     PassMessage,
+    SearchMessage,
     decode_card,
+    lower_priority,
 )
 from graphviz_dash.charts.shades import Theme
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.identity import Identity, measure_identity
-from graphviz_dash.ingest.load import find_experiments
 from graphviz_dash.ingest.summaries import Summary, SummaryCache, get_default_summaries
-from graphviz_dash.ui.state.catalogue import get_roots
+from graphviz_dash.ui.state.catalogue import get_roots, search_folder
 
 _BATCH: Final = 50
 """Cards stored together, and built between two garbage collections."""
@@ -47,6 +48,7 @@ class _Cards:
         self._cache = cache
         self._requests: SimpleQueue[CardRequest] = SimpleQueue()
         self._sent: dict[str, bytes] = {}
+        self._searched: set[Path] = set()
         self._built = 0
 
     def run(self) -> None:
@@ -73,11 +75,14 @@ class _Cards:
         count = 0
         for root in self._roots:
             try:
-                folders = find_experiments(root, poll=self._handle_requests)
+                search = search_folder(root, poll=self._handle_requests)
             except InputError:
                 continue  # the page reports this
-            count += len(folders)
-            self._write_root(root, folders)
+            if search.is_large and root not in self._searched:
+                self._searched.add(root)
+                self._write(SearchMessage(str(root), search))
+            count += len(search.experiments)
+            self._write_root(root, [folder for _, folder in search.experiments])
         self._handle_requests()
         self._write(PassMessage())
         return count
@@ -87,6 +92,9 @@ class _Cards:
         new_summaries: list[Summary] = []
         for folder in folders:
             self._handle_requests()
+            if len(self._sent) == MAX_OPENED:
+                # The first page is complete; other pages and searches do not wait for the rest.
+                lower_priority(os.getpid())
             path, identity = str(folder), measure_identity(folder)
             digest, content = summaries.pop(path, (b"", b""))
             if self._sent.get(path) == identity.digest:
@@ -145,7 +153,7 @@ class _Cards:
         return build_card_message(folder, theme)
 
     def _write(self, message: Message) -> None:
-        sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
+        sys.stdout.buffer.write(msgspec.json.encode(message, enc_hook=str) + b"\n")
         sys.stdout.buffer.flush()
 
 

@@ -26,7 +26,6 @@ from graphviz_dash.app.hosting.session_locks import patch_session_locks
 from graphviz_dash.app.hosting.sockets import disable_nagle
 from graphviz_dash.app.hosting.switch import apply_patch, is_plain
 from graphviz_dash.server_settings import read_settings
-from graphviz_dash.ui.state.catalogue import preload_searches
 from graphviz_dash.ui.state.scratch import SCRATCH, remove_scratch_of_killed
 
 _TURN_S: Final = 0.001
@@ -54,10 +53,7 @@ async def lifespan(_: object) -> AsyncIterator[dict[str, Any] | None]:
         sys.setswitchinterval(_TURN_S)
         apply_patch(patch_session_locks, "share locks between runs of a page")
         apply_patch(patch_sessions, "track the address of each browser")
-        if preload_searches():
-            FIRST_CARDS.prepare(sys.argv[1:])
-        else:
-            FIRST_CARDS.start(sys.argv[1:])
+        FIRST_CARDS.begin(sys.argv[1:])
         threading.Thread(target=_prepare, name="graphviz-dash start", daemon=True).start()
     else:
         gc.enable()

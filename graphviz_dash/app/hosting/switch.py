@@ -14,8 +14,6 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-import streamlit
-
 PLAIN_VARIABLE: Final = "GRAPHVIZ_DASH_PLAIN_STREAMLIT"
 """Any value but 0 sets the switch."""
 
@@ -33,6 +31,8 @@ def apply_patch(patch: Callable[[], None], purpose: str) -> bool:
     try:
         patch()
     except (ImportError, AttributeError) as error:
+        import streamlit
+
         print(
             f"graphviz-dash does not {purpose}: Streamlit {streamlit.__version__} has changed "
             f"({error}). The pages work without it.",

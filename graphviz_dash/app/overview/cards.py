@@ -60,6 +60,16 @@ def format_row(name: str, card: Card) -> str:
     return format_element("article", "".join(parts), "card")
 
 
+def format_heading(name: str) -> str:
+    """Format the row of an experiment that is not read yet; it is as high as a complete row."""
+    link = link_markup("compare", name, {"experiment": name}, icon=False)
+    parts = (
+        format_element("div", format_element("h2", link), "card-title"),
+        format_element("p", "Reading…", "uncompared"),
+    )
+    return format_element("article", "".join(parts), "card unread")
+
+
 def format_card(name: str, card: Card) -> str:
     """Format the card of the experiment called ``name``."""
     query = {"experiment": name}

@@ -9,7 +9,12 @@ from itertools import islice
 from typing import Final
 
 from graphviz_dash.app.hosting.cards_client import FIRST_CARDS, MAX_OPENED
-from graphviz_dash.app.overview.cards import format_row, format_table_head, format_title
+from graphviz_dash.app.overview.cards import (
+    format_heading,
+    format_row,
+    format_table_head,
+    format_title,
+)
 from graphviz_dash.ui.page.markup import format_element
 from graphviz_dash.ui.state.catalogue import list_known_experiments
 
@@ -34,7 +39,8 @@ watch.observe(root, {subtree: true, childList: true, attributes: true, attribute
 def build_early_cards(visitor: str) -> str:
     """Return the markup of the first rows for ``visitor``.
 
-    Empty unless there are many experiments and the cards of the first ones are current.
+    Empty unless there are many experiments. Rows that are not read yet show the name. If an earlier
+    server has listed the experiments, all cards of these rows must be current.
     """
     listing = list_known_experiments(visitor)
     if listing is None or len(listing.entries) <= MAX_OPENED:
@@ -47,9 +53,13 @@ def build_early_cards(visitor: str) -> str:
         card = FIRST_CARDS.find_current_card(entry.path, "light") or FIRST_CARDS.find_current_card(
             entry.path, None
         )
-        if card is None:
+        if card is not None:
+            rows.append(format_row(entry.name, card))
+        elif listing.is_from_cache:
+            # The experiment may not exist any more.
             return ""
-        rows.append(format_row(entry.name, card))
+        else:
+            rows.append(format_heading(entry.name))
     table = format_element("div", format_element("div", "".join(rows), **{"data-testid": "stHtml"}))
     heading = format_element("div", format_title(listing), **{"data-testid": "stHtml"})
     content = heading + format_element("div", table, "st-key-card-table")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
+from msgspec import Struct
 
 from graphviz_dash.app.hosting.cards_client import FIRST_CARDS, KINDS, MAX_OPENED, Card
 from graphviz_dash.app.hosting.preload import preload_all
@@ -19,6 +20,7 @@ from graphviz_dash.app.overview.cards import (
     NEWEST,
     PAGE,
     format_card,
+    format_heading,
     format_row,
     format_table_head,
     format_title,
@@ -64,6 +66,16 @@ _FIRST_CARDS: Final = 4
 """Number of cards visible in a window of 1280 x 860."""
 
 
+class _Unread(Struct, frozen=True):
+    """An experiment on the page whose traces are not loaded yet."""
+
+    entry: Entry
+    slot: DeltaGenerator
+    """Placeholder of its card."""
+    is_heading: bool
+    """True if it shows only its name."""
+
+
 def render() -> None:
     """Render the page."""
     catalogue = _get_first_listing()
@@ -103,13 +115,9 @@ def render() -> None:
     if has_several:
         with row:
             _show_filters(catalogue)
+    _load_first_rows(unread)
     _update_listing(catalogue)
-    if unread:
-        _wait_for_drawing()
-        preload_all()
-    for entry, slot in unread:
-        with slot:
-            _load_card(entry, is_table=is_table, is_large=is_large)
+    _load_cards(unread, is_table=is_table, is_large=is_large)
 
 
 def _get_first_listing() -> Catalogue:
@@ -145,11 +153,12 @@ def _wait_for_drawing() -> None:
         _stop_if_left()
 
 
-def _show_cards(
-    entries: list[Entry], *, is_table: bool, is_large: bool
-) -> list[tuple[Entry, DeltaGenerator]]:
-    """Show the cards; return the placeholders of those without loaded traces."""
-    unread: list[tuple[Entry, DeltaGenerator]] = []
+def _show_cards(entries: list[Entry], *, is_table: bool, is_large: bool) -> list[_Unread]:
+    """Show the cards; return the placeholders of those without loaded traces.
+
+    In a large table, rows that are not read yet show the name.
+    """
+    unread: list[_Unread] = []
     # The style sheet lays the cards out as a responsive grid, or each as a row of a table.
     with st.container(key="card-table" if is_table else "cards", gap=None if is_table else "small"):
         # Successive rows are one element: the browser needs half the time of one element each.
@@ -165,9 +174,15 @@ def _show_cards(
                 continue
             show_markup(*rows)
             rows.clear()
-            slot = _show_card(entry, card, is_table=is_table)
+            is_heading = is_table and is_large and card is None and _is_unread(entry)
+            slot: DeltaGenerator | None = None
+            if is_heading:
+                slot = st.empty()
+                slot.html(format_heading(entry.name))
+            else:
+                slot = _show_card(entry, card, is_table=is_table)
             if slot is not None:
-                unread.append((entry, slot))
+                unread.append(_Unread(entry, slot, is_heading))
         show_markup(*rows)
         if not is_table:
             show_markup(_format_own_workload())
@@ -357,14 +372,17 @@ def _show_card_or_slot(entry: Entry, card: Card | None, *, is_table: bool) -> De
     if card is not None:
         show_markup(format_entry(entry.name, card))
         return None
-    try:
+    with _report_unreadable(entry):
         markup = format_entry(entry.name, _get_first_card(entry))
-    except InputError as error:
-        _show_unreadable(entry, str(error))
-        return None
-    slot = st.empty()
-    slot.html(markup)
-    return slot
+        slot = st.empty()
+        slot.html(markup)
+        return slot
+    return None
+
+
+def _is_unread(entry: Entry) -> bool:
+    """Return True if an experiment under the server's folders has no current card."""
+    return not entry.is_upload and FIRST_CARDS.find_current_card(entry.path, None) is None
 
 
 def _find_complete_card(entry: Entry, *, is_large: bool) -> Card | None:
@@ -375,8 +393,8 @@ def _find_complete_card(entry: Entry, *, is_large: bool) -> Card | None:
     return FIRST_CARDS.find_current_card(entry.path, get_theme()) if is_large else None
 
 
-def _get_first_card(entry: Entry) -> Card:
-    if (card := FIRST_CARDS.get_card(entry.path)) is not None:
+def _get_first_card(entry: Entry, poll: Callable[[], object] | None = None) -> Card:
+    if (card := FIRST_CARDS.get_card(entry.path, poll=poll)) is not None:
         return card
     from graphviz_dash.app.overview.experiment_card import build_card
     from graphviz_dash.ui.state.results import get_comparison_without_traces
@@ -401,20 +419,41 @@ def _get_full_card(entry: Entry) -> Card:
     )
 
 
+def _load_first_rows(unread: list[_Unread]) -> None:
+    """Replace the rows that show only a name."""
+    for row in unread:
+        if row.is_heading:
+            with row.slot, _report_unreadable(row.entry):
+                card = _get_first_card(row.entry, _stop_if_left)
+                show_markup(format_row(row.entry.name, card))
+
+
+def _load_cards(unread: list[_Unread], *, is_table: bool, is_large: bool) -> None:
+    """Load the traces, and replace the cards."""
+    if unread:
+        _wait_for_drawing()
+        preload_all()
+    for row in unread:
+        with row.slot:
+            _load_card(row.entry, is_table=is_table, is_large=is_large)
+
+
 def _load_card(entry: Entry, *, is_table: bool, is_large: bool) -> None:
     format_entry = format_row if is_table else format_card
     card = FIRST_CARDS.get_card(entry.path, get_theme(), _stop_if_left) if is_large else None
-    try:
+    with _report_unreadable(entry):
         show_markup(format_entry(entry.name, card or _get_full_card(entry)))
+
+
+@contextmanager
+def _report_unreadable(entry: Entry) -> Iterator[None]:
+    try:
+        yield
     except InputError as error:
-        _show_unreadable(entry, str(error))
+        show_error_panel(f"{entry.name} cannot be read", str(error))
 
 
 def _stop_if_left() -> None:
     """End this run if its visitor has left or changed a filter."""
     # Streamlit looks for requests of the browser at each access.
     st.session_state.get(PAGE)
-
-
-def _show_unreadable(entry: Entry, problem: str) -> None:
-    show_error_panel(f"{entry.name} cannot be read", problem)

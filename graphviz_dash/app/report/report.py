@@ -33,6 +33,7 @@ from graphviz_dash.features.efficiency.narrative import (
     describe_efficiency,
     format_advice_title,
     format_range,
+    is_mostly_unknown,
 )
 from graphviz_dash.features.ledger.narrative import (
     SAVING_COLUMNS,
@@ -310,13 +311,13 @@ _MAX_ADVICE = 8
 
 
 def generate_efficiency_section(best: RunComparison) -> Iterator[str]:
-    """Generate the section of a run whose graph has known limits or recommendations."""
+    """Generate the section of a run whose graphs have known limits or recommendations."""
     run = best.run
     if not run.graphs or sum(len(graph.nodes) for graph in run.graphs) > _MAX_NODES:
         return
     pairs = None if isinstance(best.waterfall, Missing) else best.waterfall.pairs
     report = measure_run_efficiency(run, pairs=pairs)
-    if isinstance(report, Missing) or not (report.known_ns or report.advice):
+    if isinstance(report, Missing) or (is_mostly_unknown(report) and not report.advice):
         return
     yield f"<h2>Hardware limits: {escape_html(run.name)}</h2>"
     yield f"<p>{escape_html(describe_efficiency(report))}</p>"

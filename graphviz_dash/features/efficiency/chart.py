@@ -21,7 +21,7 @@ NO_ARITHMETIC: Final = 0.25
 """Intensity of calls without matrix arithmetic. The roof is as high above them as the measured
 bandwidth is above theirs, at any intensity."""
 
-_HEIGHT: Final = 420
+_HEIGHT: Final = 390
 _MIN_SIZE: Final = 5.0
 _MAX_SIZE: Final = 34.0
 _MAX_POINTS: Final = 1_500
@@ -152,7 +152,7 @@ def _format_hover(report: EfficiencyReport, limit: UnitLimit) -> str:
     origin = item.origin
     lines: list[Any] = [
         limit.unit.call.name if limit.unit.call is not None else limit.name,
-        f"node {item.index}",
+        f"{item.graph}, node {item.index}" if report.graphs else f"node {item.index}",
         describe_limit(limit),
         None if origin is None else origin.module,
         None if origin is None else origin.source,

@@ -1,4 +1,4 @@
-"""``graphviz-dash efficiency``: distance of a graph's nodes from the limits of the GPU."""
+"""``graphviz-dash efficiency``: distance of nodes from the limits of the GPU."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _compare_with_eager(run: Run) -> WorkPairs | None:
 
 @click.command("efficiency")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--graph", "graph_id", metavar="ID", help="Graph.  [default: the longest]")
+@click.option("--graph", "graph_id", metavar="ID", help="Graph.  [default: all of a step]")
 @click.option(
     "--by",
     "key",
@@ -85,11 +85,12 @@ def _compare_with_eager(run: Run) -> WorkPairs | None:
 def show_efficiency(
     run: Path, graph_id: str | None, key: str, file: Path | None, everything: bool, as_json: bool
 ) -> None:
-    """Show how far the nodes of a graph are from the limits of the GPU.
+    """Show how far the nodes of graphs are from the limits of the GPU.
 
     RUN is a run bundle, or a torch.profiler trace with shapes. Prints the time near the limit, the
     time above it by operator, module or line, and changes with predicted savings; with --all also
-    each operator call.
+    each operator call. Times are per replay of a single graph. Several graphs are weighted by
+    their replays per step.
     """
     ceilings_override = None if file is None else read_ceilings(file)
     report, bundle = _measure_path(run, graph_id, ceilings_override)

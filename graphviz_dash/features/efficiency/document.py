@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import field
+
 from graphviz_dash.exports.documents.values import (
     Bytes,
     Count,
@@ -45,8 +47,21 @@ class LimitsDocument(Document, frozen=True):
     empty_kernel: Ns
 
 
+class GraphPartDocument(Document, frozen=True):
+    """One graph of a report of several; times per step."""
+
+    graph: str
+    replays: Number = field(name="replays_per_step")
+    time_ns: Ns = field(name="time")
+    near_ns: Ns = field(name="near_limit")
+    above_ns: Ns = field(name="above_limit")
+    unknown: Ns
+
+
 class CallDocument(Document, frozen=True):
     """Time and limit of one operator call."""
+
+    graph: str | None
 
     operator: str | None
     kernel: str
@@ -80,7 +95,7 @@ class EfficiencyGroupDocument(Document, frozen=True):
 
 
 class AdviceDocument(Document, frozen=True):
-    """A recommendation with its predicted saving per replay."""
+    """A recommendation with its predicted saving per replay or step."""
 
     remedy: str
     title: Sentence
@@ -127,10 +142,12 @@ class ProgrammaticDocument(Document, frozen=True):
 
 
 class EfficiencyDocument(Document, frozen=True):
-    """Distance of a graph or an eager step from the limits of the GPU."""
+    """Distance of graphs or an eager step from the limits of the GPU."""
 
     run: str
     graph: str | None
+    unit: str
+    graphs: list[GraphPartDocument]
     sentence: Sentence
     time: Ns
     near_limit: Ns
@@ -154,6 +171,10 @@ def build_efficiency_document(run: str, report: EfficiencyReport) -> EfficiencyD
         EfficiencyDocument,
         report,
         run=run,
+        graphs=[
+            build(GraphPartDocument, part, unknown=part.time_ns - part.known_ns)
+            for part in report.graphs
+        ],
         sentence=describe_efficiency(report),
         time=report.time_ns,
         near_limit=report.near_ns,
@@ -246,6 +267,7 @@ def _build_call(report: EfficiencyReport, limit: UnitLimit) -> CallDocument:
         CallDocument,
         limit,
         origin,
+        graph=report.items[unit.items[0]].graph,
         operator=None if origin is None else origin.call_operator or origin.op,
         kernel=limit.name,
         nodes=[report.items[position].index for position in unit.items],

@@ -14,7 +14,11 @@ from graphviz_dash.features.efficiency.analysis.ceilings_choice import (
 from graphviz_dash.features.efficiency.analysis.limits import LimitTerm, UnitLimit
 from graphviz_dash.features.efficiency.analysis.programmatic import ProgrammaticEdges
 from graphviz_dash.features.efficiency.analysis.rates import Rates
-from graphviz_dash.features.efficiency.analysis.report import EfficiencyGroup, EfficiencyReport
+from graphviz_dash.features.efficiency.analysis.report import (
+    EfficiencyGroup,
+    EfficiencyReport,
+    GraphPart,
+)
 from graphviz_dash.features.efficiency.analysis.rules.search import Remedy
 from graphviz_dash.features.efficiency.analysis.work import Bound, Work
 from graphviz_dash.guidance.narrative import explain_missing_shapes
@@ -99,7 +103,7 @@ BOUND_NOTES: Final[Mapping[Bound, str]] = {
 
 def describe_efficiency(report: EfficiencyReport) -> str:
     """Describe the share of time near the limit, and the largest savings."""
-    subject = "The step" if report.graph is None else "The graph"
+    subject, spend = _name_subject(report), "spend" if report.graphs else "spends"
     if isinstance(report.choice, Missing):
         text = f"Limits are unknown: {report.choice.reason}. Measure them: {MEASURE_COMMAND}."
         return f"{text} {_format_savings(report)}." if report.advice else text
@@ -109,10 +113,28 @@ def describe_efficiency(report: EfficiencyReport) -> str:
             f"{find_missing_input(report)}."
         )
     near_text, total = format_ns(report.near_ns), format_ns(report.time_ns)
-    text = f"{subject} spends {near_text} of {total} within 20% of the hardware limit"
+    if is_mostly_unknown(report):
+        text = (
+            f"{format_ns(report.time_ns - report.known_ns)} of {total} {format_unit(report)} have "
+            f"no known limit: {find_missing_input(report)}"
+        )
+        return f"{text}; {_format_savings(report)}." if report.advice else f"{text}."
+    total = f"{total} {format_unit(report)}" if report.graphs else total
+    text = f"{subject} {spend} {near_text} of {total} within 20% of the hardware limit"
     if not report.advice:
         return f"{text}; no change with a predictable saving was found."
     return f"{text}; {_format_savings(report)}."
+
+
+def _name_subject(report: EfficiencyReport) -> str:
+    if report.graphs:
+        return "The graphs"
+    return "The step" if report.graph is None else "The graph"
+
+
+def format_unit(report: EfficiencyReport) -> str:
+    """Format the unit of the times."""
+    return "in the trace" if report.is_whole_trace else f"per {report.unit}"
 
 
 def _format_savings(report: EfficiencyReport) -> str:
@@ -195,10 +217,15 @@ def find_missing_input(report: EfficiencyReport) -> str:
     return reasons.most_common(1)[0][0] if reasons else "the work of no operator is recorded"
 
 
+def is_mostly_unknown(report: EfficiencyReport) -> bool:
+    """Return whether the limits of more than half of the time are unknown."""
+    return isinstance(report.choice, Missing) or report.known_ns < report.time_ns / 2
+
+
 def describe_unknown(report: EfficiencyReport) -> str | None:
-    """Describe time without a known limit; None if all are known, or none."""
+    """Describe time without a known limit; None if all are known, or most are not."""
     unknown_ns = report.time_ns - report.known_ns
-    if unknown_ns <= 0 or not report.known_ns or isinstance(report.choice, Missing):
+    if unknown_ns <= 0 or is_mostly_unknown(report):
         return None
     return f"{format_ns(unknown_ns)} have no known limit: {find_missing_input(report)}."
 
@@ -212,7 +239,7 @@ def describe_missing_shapes(
     """
     if any(limit.unit.call for limit in report.limits):
         return None
-    if report.graph is None:
+    if report.graph is None and not report.graphs:
         return "The trace has no shapes. Record them:", _SHAPES_CALL
     return None if run is None else explain_missing_shapes(run, ())
 
@@ -301,6 +328,24 @@ def format_term(limit: UnitLimit) -> str:
     if limit.term is LimitTerm.ARITHMETIC and limit.pipe is not None:
         return f"{limit.pipe.value} arithmetic"
     return limit.term.value if limit.term is not None else "unknown"
+
+
+def _format_replays(replays: float) -> str:
+    return f"{replays:.3g}"
+
+
+def format_savings_heading(report: EfficiencyReport) -> str:
+    """Format the heading of the recommendations."""
+    return f"Predicted savings {format_unit(report)}"
+
+
+GRAPH_COLUMNS: Final[Sequence[Column[GraphPart]]] = (
+    Column("Graph", lambda part: part.graph),
+    Column("Replays", lambda part: part.replays, Unit(_format_replays, pattern="%.2f")),
+    Column("Time", lambda part: part.time_ns, MICROSECONDS),
+    Column("Near the limit", lambda part: part.near_ns if part.known_ns else None, MICROSECONDS),
+    Column("Above the limit", lambda part: part.above_ns if part.known_ns else None, MICROSECONDS),
+)
 
 
 def list_group_columns(report: EfficiencyReport, title: str) -> list[Column[EfficiencyGroup]]:

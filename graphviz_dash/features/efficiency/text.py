@@ -20,6 +20,7 @@ from graphviz_dash.features.efficiency.analysis.report import (
     group_limits,
 )
 from graphviz_dash.features.efficiency.narrative import (
+    GRAPH_COLUMNS,
     LIMIT_METHOD,
     REMEDY_INSTRUCTIONS,
     describe_ceilings,
@@ -29,7 +30,9 @@ from graphviz_dash.features.efficiency.narrative import (
     describe_unknown,
     format_advice_title,
     format_range,
+    format_savings_heading,
     format_term,
+    format_unit,
     list_group_columns,
 )
 from graphviz_dash.model.absence import Missing
@@ -37,6 +40,7 @@ from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.columns import COUNT, MICROSECONDS, SHARE, Column
 from graphviz_dash.units import format_ns
 
+_BRIEF_GRAPHS: Final = 4
 _BRIEF_GROUPS: Final = 8
 _BRIEF_ADVICE: Final = 4
 _NAME_LENGTH: Final = 36
@@ -55,6 +59,7 @@ def print_efficiency(
         click.echo(" ".join(filter(None, shapes)))
     if not isinstance(report.choice, Missing):
         click.echo(escape_control_characters(describe_ceilings(report.choice)))
+    _print_graphs(report, everything=everything)
     _print_groups(report, key, everything=everything)
     _print_advice(report, everything=everything)
     if everything:
@@ -65,6 +70,15 @@ def print_efficiency(
         _print_calls(report)
         click.echo()
         click.echo(LIMIT_METHOD)
+
+
+def _print_graphs(report: EfficiencyReport, *, everything: bool) -> None:
+    if not report.graphs:
+        return
+    print_heading(f"Graphs, {format_unit(report)}")
+    rows = report.graphs if everything else report.graphs[:_BRIEF_GRAPHS]
+    print_rows(GRAPH_COLUMNS, rows)
+    print_more(len(report.graphs), len(rows))
 
 
 def _print_groups(report: EfficiencyReport, key: GroupKey, *, everything: bool) -> None:
@@ -81,7 +95,7 @@ def _print_groups(report: EfficiencyReport, key: GroupKey, *, everything: bool) 
 def _print_advice(report: EfficiencyReport, *, everything: bool) -> None:
     if not report.advice:
         return
-    print_heading("Predicted savings per replay")
+    print_heading(format_savings_heading(report))
     rows = report.advice if everything else report.advice[:_BRIEF_ADVICE]
     for number, advice in enumerate(rows, start=1):
         saving = f"{format_ns(advice.saving_ns)} ({format_range(advice)})"
@@ -95,8 +109,12 @@ def _print_advice(report: EfficiencyReport, *, everything: bool) -> None:
 def _print_calls(report: EfficiencyReport) -> None:
     print_heading("Operator calls")
     limits = sorted(report.limits, key=lambda entry: -entry.above_ns)
+    graph: list[Column[UnitLimit]] = [
+        Column("Graph", lambda limit: report.items[limit.unit.items[0]].graph)
+    ]
     print_rows(
         [
+            *(graph if report.graphs else ()),
             Column("Node", lambda limit: report.items[limit.unit.items[0]].index, COUNT),
             Column("Operator", lambda limit: _get_operator(report, limit) or ""),
             Column("Kernel", lambda limit: limit.name, limit=60),

@@ -100,8 +100,18 @@ def summarize_loop(report: LoopReport) -> str:
     if len(report.families) != 1:
         families = f"{len(report.families)} families"
     text = f"{pluralize(graphs, 'graph')} in {families}, {pluralize(replays, 'step')} replayed"
+    if report.only_counted_replays:
+        total = pluralize(report.only_counted_replays, "replay")
+        text += f" (only the first steps were recorded; {total} in all)"
     if fallbacks:
         text += f", {pluralize(fallbacks, 'step')} without a matching graph"
+    others = sum(
+        mode.steps
+        for mode in report.modes
+        if mode.kind is StepKind.FALLBACK and mode.family is None
+    )
+    if others:
+        text += f", {pluralize(others, 'eager step')} of other inputs"
     if report.engine:
         text += f"; keys and sizes from {escape_control_characters(report.engine)}"
     memory = _describe_engine_memory(report)

@@ -52,6 +52,8 @@ def has_outdated_listing(listing: Catalogue, poll: Callable[[], object]) -> bool
     ``poll`` is called while waiting; it may raise an exception to stop.
     """
     if not listing.is_from_cache:
+        # Interactions reuse this search, even before all cards are read.
+        st.session_state[_PAGE_STATE] = True
         return False
     search = refresh_searches()
     while search.is_alive():

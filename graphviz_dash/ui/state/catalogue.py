@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
@@ -118,7 +119,7 @@ _SEARCHES: Final[dict[Path, _Search]] = {}
 """Recent searches of large folders."""
 _SEARCH_LOCK: Final = threading.Lock()
 """Held during a search, so that pages wait for it and do not start another one."""
-_CACHED_SEARCHES: Final[dict[Path, _NamedExperiments | None]] = {}
+_CACHED_SEARCHES: Final[dict[Path, NamedExperiments | None]] = {}
 """Results in the cache, as last loaded or stored; None if it has none."""
 
 
@@ -129,7 +130,12 @@ def get_roots() -> tuple[Path, ...]:
     The command line precedes PATHS_VARIABLE, the samples in the working folder, and the working
     folder.
     """
-    folders = [Path(argument) for argument in sys.argv[1:] if not argument.startswith("-")]
+    return find_roots(sys.argv[1:])
+
+
+def find_roots(arguments: Sequence[str]) -> tuple[Path, ...]:
+    """Return the folders to search for a server with these ``arguments``."""
+    folders = [Path(argument) for argument in arguments if not argument.startswith("-")]
     if not folders and (variable := os.environ.get(PATHS_VARIABLE)):
         folders = [Path(part) for part in variable.split(os.pathsep) if part]
     if not folders:
@@ -154,7 +160,7 @@ def list_experiments(
     for root in (*([] if uploads is None else [uploads]), *get_roots()):
         try:
             if root == uploads:
-                result = _name(root, links=False)  # uploads contain no links
+                result = search_folder(root, links=False)  # uploads contain no links
             elif uses_cache and root not in _SEARCHES and (search := _load_search(root)):
                 result, is_from_cache = search, True
             else:
@@ -175,24 +181,27 @@ def list_known_experiments(visitor: str) -> Catalogue | None:
     if UPLOADS.get_folder(visitor) is not None:
         return None
     entries: dict[str, Entry] = {}
+    is_from_cache = False
     for root in get_roots():
-        recent = _SEARCHES.get(root)
-        result = _load_search(root) if recent is None else recent.experiments
-        if result is None:
+        if (recent := _SEARCHES.get(root)) is not None:
+            result = recent.experiments
+        elif (stored := _load_search(root)) is not None:
+            result, is_from_cache = stored, True
+        else:
             return None
         _add_entries(entries, result)
-    return Catalogue(entries, get_roots(), (), is_from_cache=True)
+    return Catalogue(entries, get_roots(), (), is_from_cache)
 
 
 def _add_entries(
-    entries: dict[str, Entry], result: _NamedExperiments, *, is_upload: bool = False
+    entries: dict[str, Entry], result: NamedExperiments, *, is_upload: bool = False
 ) -> None:
     for name, path in result.experiments:
         unique = _build_unique_name(name, entries)
         entries[unique] = Entry(unique, path, is_upload=is_upload)
 
 
-class _NamedExperiments(Struct, frozen=True):
+class NamedExperiments(Struct, frozen=True):
     """Experiments found under a folder, with their names."""
 
     experiments: tuple[tuple[str, Path], ...]
@@ -200,14 +209,19 @@ class _NamedExperiments(Struct, frozen=True):
     folder_count: int
     """Number of folders searched."""
 
+    @property
+    def is_large(self) -> bool:
+        """True if the search costs more than drawing a page."""
+        return self.folder_count > _MAX_SEARCHED
 
-def preload_searches() -> bool:
-    """Load the searches of an earlier server; True if there is any."""
-    searches = [_load_search(root) for root in get_roots()]
+
+def preload_searches(roots: Sequence[Path]) -> bool:
+    """Load the searches of ``roots`` by an earlier server; True if there is any."""
+    searches = [_load_search(root) for root in roots]
     return any(search is not None for search in searches)
 
 
-def _load_search(root: Path) -> _NamedExperiments | None:
+def _load_search(root: Path) -> NamedExperiments | None:
     """Return the last search of a large folder by any server; None if unknown."""
     if root not in _CACHED_SEARCHES:
         _CACHED_SEARCHES[root] = None
@@ -219,12 +233,12 @@ def _load_search(root: Path) -> _NamedExperiments | None:
             with suppress(msgspec.MsgspecError):
                 if summary is not None:
                     _CACHED_SEARCHES[root] = msgspec.json.decode(
-                        summary[1], type=_NamedExperiments, dec_hook=lambda _, text: Path(text)
+                        summary[1], type=NamedExperiments, dec_hook=lambda _, text: Path(text)
                     )
     return _CACHED_SEARCHES[root]
 
 
-def _store_search(root: Path, result: _NamedExperiments) -> None:
+def _store_search(root: Path, result: NamedExperiments) -> None:
     if result != _load_search(root):
         from graphviz_dash.ingest.summaries import Summary, get_default_summaries
 
@@ -237,7 +251,7 @@ def _store_search(root: Path, result: _NamedExperiments) -> None:
 class _Search(Struct, frozen=True):
     """A recent search of a large folder."""
 
-    experiments: _NamedExperiments
+    experiments: NamedExperiments
     end_s: float
     """Time of its end, in seconds of the monotonic clock."""
 
@@ -256,30 +270,41 @@ def _refresh() -> None:
                 _search(root, _REUSE_S)
 
 
-def _search(root: Path, reuse_s: float) -> _NamedExperiments:
+def _search(root: Path, reuse_s: float) -> NamedExperiments:
     """Search a folder, or return a recent result if it contains many experiments."""
     if (recent := _get_recent_search(root, reuse_s)) is not None:
         return recent
     with _SEARCH_LOCK:
         if (recent := _get_recent_search(root, reuse_s)) is not None:
             return recent
-        result = _name(root, links=True)
-        if result.folder_count > _MAX_SEARCHED:
-            _SEARCHES[root] = _Search(result, time.monotonic())
-            _store_search(root, result)
+        result = search_folder(root)
+        if result.is_large:
+            record_search(root, result)
         else:
             _SEARCHES.pop(root, None)
         return result
 
 
-def _get_recent_search(root: Path, reuse_s: float) -> _NamedExperiments | None:
+def record_search(root: Path, result: NamedExperiments) -> None:
+    """Record the result of a search that has just ended, here or in another process."""
+    _SEARCHES[root] = _Search(result, time.monotonic())
+    _store_search(root, result)
+
+
+def _get_recent_search(root: Path, reuse_s: float) -> NamedExperiments | None:
     recent = _SEARCHES.get(root)
     is_recent = recent is not None and time.monotonic() - recent.end_s < reuse_s
     return recent.experiments if recent is not None and is_recent else None
 
 
-def _name(root: Path, *, links: bool) -> _NamedExperiments:
-    result = search_experiments(root, links=links)
+def search_folder(
+    root: Path, *, links: bool = True, poll: Callable[[], object] | None = None
+) -> NamedExperiments:
+    """Search a folder.
+
+    Arguments and errors are those of :func:`~graphviz_dash.ingest.load.search_experiments`.
+    """
+    result = search_experiments(root, links=links, poll=poll)
     # Strings, because thousands of relative paths cost as much as the search.
     prefix = os.path.join(root, "")
     names = (
@@ -287,7 +312,7 @@ def _name(root: Path, *, links: bool) -> _NamedExperiments:
         for path in result.experiments
     )
     experiments = tuple(zip(names, result.experiments, strict=True))
-    return _NamedExperiments(experiments, result.problems, result.folder_count)
+    return NamedExperiments(experiments, result.problems, result.folder_count)
 
 
 def list_launches() -> dict[str, Path]:

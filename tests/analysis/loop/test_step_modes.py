@@ -3,11 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
 from graphviz_dash.analysis.loop.loop_columns import NONE, build_loop_columns
 from graphviz_dash.analysis.loop.step_modes import summarize_modes
+from graphviz_dash.features.ladder.narrative import summarize_loop
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.loop import StepKind
 from tests.loops import EAGER_NS, make_server, replay_ns
@@ -74,6 +76,45 @@ def test_steps_that_were_only_counted_belong_to_their_size(tmp_path: Path) -> No
     (family,) = report.families
     assert {member.size: member.steps for member in family.members} == {16: 90, 32: 40}
     assert family.replays == 130
+    (replayed,) = (mode for mode in report.modes if mode.kind is StepKind.REPLAY)
+    assert replayed.steps == 130
+    assert report.only_counted_replays == 0
+
+
+def test_counted_steps_have_their_share_of_the_time(tmp_path: Path) -> None:
+    folder = make_server(tmp_path / "service", sizes=(32,), requests=(32,) * 90 + (40,) * 30)
+    run = load_run(folder, traces=False)
+    assert run.loop is not None
+    columns = build_loop_columns(run.loop)
+    shares = [
+        next(
+            mode.time_share
+            for mode in summarize_modes(columns, run.loop.families, steps)
+            if mode.kind is StepKind.REPLAY
+        )
+        for steps in ({}, {0: 900})
+    ]
+    assert shares[0] is not None
+    assert shares[1] == pytest.approx(10 * shares[0] / (1 + 9 * shares[0]))
+
+
+def test_replays_after_the_recorded_steps_are_reported(tmp_path: Path) -> None:
+    """Steps that end with an optimizer are recorded only at first, their replays always."""
+    run = load_run(make_server(tmp_path / "service", sizes=(16, 32), requests=(16, 32) * 10))
+    assert run.recording is not None
+    graphs = tuple(replace(graph, replays=500) for graph in run.recording.graphs)
+    report = build_loop_report(replace(run, recording=replace(run.recording, graphs=graphs)))
+    assert isinstance(report, LoopReport)
+    assert report.only_counted_replays == 1_000
+    assert (
+        "20 steps replayed (only the first steps were recorded; 1,000 replays in all)."
+        in summarize_loop(report)
+    )
+    # An inner loop replays one of its graphs more often than once per step.
+    inner = (replace(graphs[0], replays=10), graphs[1])
+    report = build_loop_report(replace(run, recording=replace(run.recording, graphs=inner)))
+    assert isinstance(report, LoopReport)
+    assert report.only_counted_replays == 0
 
 
 def test_steps_without_intervals_have_no_times(tmp_path: Path) -> None:
@@ -82,6 +123,6 @@ def test_steps_without_intervals_have_no_times(tmp_path: Path) -> None:
     columns = replace(
         build_loop_columns(run.loop), period_ns=np.full(len(run.loop.steps.kind), NONE)
     )
-    modes = summarize_modes(columns, run.loop.families)
+    modes = summarize_modes(columns, run.loop.families, {})
     assert {mode.kind for mode in modes} >= {StepKind.REPLAY, StepKind.CAPTURE}
     assert [(mode.step_time, mode.time_share) for mode in modes] == [(None, None)] * len(modes)

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,14 @@ from starlette.testclient import TestClient
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.app.hosting import cards_client, cards_process
-from graphviz_dash.app.hosting.cards_client import MAX_OPENED, CardMessage, FirstCards
+from graphviz_dash.app.hosting.cards_client import (
+    MAX_OPENED,
+    CardMessage,
+    FirstCards,
+    Message,
+    PassMessage,
+    SearchMessage,
+)
 from graphviz_dash.app.hosting.server import ASSETS, list_routes
 from graphviz_dash.app.overview import experiment_card
 from graphviz_dash.app.overview import page as overview
@@ -194,6 +201,37 @@ def test_cards_from_the_catalogue_are_those_of_a_fresh_read(
     assert get_default_summaries().load("card", served).keys() <= {str(paths[0])}
 
 
+def test_the_process_tells_what_a_large_folder_contains(
+    tmp_path: Path, cards: FirstCards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_experiment(tmp_path / "served" / "toy")
+    written: list[Message] = []
+    monkeypatch.setattr(cards_process._Cards, "_write", lambda _, message: written.append(message))
+    monkeypatch.setattr(cards_process._Cards, "_read_requests", lambda _: None)
+    process = cards_process._Cards((path.parent,), None)
+    process.run()
+    assert [type(message) for message in written] == [CardMessage, PassMessage]
+    monkeypatch.setattr(catalogue, "_MAX_SEARCHED", 0)
+    process.run()
+    search = catalogue.search_folder(path.parent)
+    # Before the cards, which the server can show as soon as it has the names.
+    assert written[2:] == [SearchMessage(str(path.parent), search), PassMessage()]
+    assert search.experiments == (("toy", path),)
+
+
+def test_a_server_begins_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Sequence[str]] = []
+    monkeypatch.setattr(FirstCards, "start", lambda _, arguments: started.append(arguments))
+    for stored in (False, True):
+        monkeypatch.setattr(cards_client, "preload_searches", lambda _, stored=stored: stored)
+        cards = FirstCards()
+        cards.begin(["folder"])
+        cards._arguments = None if stored else ["folder"]
+        cards.begin(["folder"])
+        cards.start_prepared()
+    assert started == [["folder"], ["folder"]]
+
+
 def test_what_could_not_be_read_at_the_start_is_looked_at_anew(
     tmp_path: Path, cards: FirstCards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +294,34 @@ def test_the_process_gives_way_to_another_page(
     os.setpriority(os.PRIO_PROCESS, process.pid, 19)
     cards.lower_priority()
     assert os.getpriority(os.PRIO_PROCESS, process.pid) == 19
+
+
+@pytest.mark.skipif(not hasattr(os, "getpriority"), reason="the system has no such priorities")
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_session_gives_way_if_the_system_allows_it(
+    monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    if fails:
+        monkeypatch.setattr(Path, "write_text", refuse)
+    command = [sys.executable, "-c", "input()"]
+    changes: dict[bool, bool] = {}
+    for new_session in (True, False):
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, start_new_session=new_session, stderr=subprocess.DEVNULL
+        )
+        group = Path(f"/proc/{process.pid}/autogroup")
+        before = group.read_bytes() if group.exists() else b""
+        cards_client.lower_priority(process.pid)
+        after = group.read_bytes() if group.exists() else b""
+        changes[new_session] = before != after
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) >= 10
+        process.communicate()
+    # The second process shares the session of its caller.
+    assert not changes[False]
+    assert not (fails and changes[True])
 
 
 def test_nothing_is_imported_from_the_folder_that_the_server_works_in(

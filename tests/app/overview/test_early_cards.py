@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import io
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 from starlette.applications import Starlette
@@ -13,7 +17,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from graphviz_dash.app.hosting import document
-from graphviz_dash.app.hosting.cards_client import Card
+from graphviz_dash.app.hosting.cards_client import Card, FirstCards, SearchMessage
 from graphviz_dash.app.hosting.document import DocumentMiddleware, complete_document
 from graphviz_dash.app.overview import early_cards
 from graphviz_dash.app.overview.early_cards import build_early_cards
@@ -68,17 +72,43 @@ def test_a_stored_listing_with_current_cards_is_shown_at_once(
     assert build_early_cards("visitor") == ""
 
 
-def test_no_row_is_shown_early_without_a_search_or_a_current_card(
+def test_rows_that_are_not_read_yet_show_the_names_of_this_servers_search(
     large_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_cards(monkeypatch, None)
+    # An earlier server's search may list experiments that are gone.
     assert build_early_cards("visitor") == ""
+    catalogue.list_experiments("visitor")
+    markup = build_early_cards("visitor")
+    assert markup.count('<article class="card unread"') == 2
+    assert "2 found in" in markup
+    assert "<span>second</span>" in markup
+    assert "<b>" not in markup
+
+
+def test_no_row_is_shown_early_without_a_search_or_many_experiments(
+    large_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     set_cards(monkeypatch, NO_CARD)
     monkeypatch.setattr(early_cards, "MAX_OPENED", 2)
     assert build_early_cards("visitor") == ""
     monkeypatch.setattr(early_cards, "MAX_OPENED", 1)
     monkeypatch.setattr(catalogue, "_load_search", lambda _: None)
     assert build_early_cards("visitor") == ""
+
+
+def test_a_search_by_the_process_of_the_cards_is_shown_at_once(
+    large_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogue, "_load_search", lambda _: None)
+    assert build_early_cards("visitor") == ""
+    cards = FirstCards()
+    message = SearchMessage(str(large_folder), catalogue.search_folder(large_folder))
+    line = msgspec.json.encode(message, enc_hook=str) + b"\n"
+    process = subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE)
+    cards._read_messages(process, io.BytesIO(line))
+    monkeypatch.setattr(early_cards, "FIRST_CARDS", cards)
+    assert "<span>second</span>" in build_early_cards("visitor")
 
 
 def test_only_the_plain_start_page_has_early_rows(monkeypatch: pytest.MonkeyPatch) -> None:

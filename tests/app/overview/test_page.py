@@ -172,7 +172,7 @@ def test_the_overview_is_searched_filtered_and_sorted(roots: Path) -> None:
     assert _titles(shown("overview", find="nothing")) == []
     assert _titles(shown("overview", kind="With failures")) == ["sync"]
     assert _titles(shown("overview", kind="Several ranks")) == []
-    # What was measured, and what is predicted where nothing was.
+    # Measured speedups, and predictions if nothing was measured.
     gains = {
         name: compare_runs(load_experiment(roots / name)).gain for name in ("alone", "sync", "toy")
     }
@@ -237,6 +237,41 @@ def test_many_experiments_are_searched_by_the_cards_that_are_known(
     assert _titles(shown("overview", find="nothing")) == []
     # Nothing but the shown experiments is opened.
     assert not any(STORE.is_loaded(STORE.register(roots / f"toy-{n}")) for n in (0, 1, 2))
+
+
+def test_rows_show_their_names_until_they_are_read(
+    roots: Path, many: FirstCards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    get_first_card, format_heading = overview._get_first_card, overview.format_heading
+
+    def read(entry: Entry, *_: object) -> Card:
+        events.append(f"read {entry.name}")
+        return get_first_card(entry)
+
+    def show(name: str) -> str:
+        events.append(f"show {name}")
+        return format_heading(name)
+
+    monkeypatch.setattr(overview, "_get_first_card", read)
+    monkeypatch.setattr(overview, "format_heading", show)
+    page = shown("overview", view="Table")
+    names = ["toy-0", "toy-1", "toy-2"]
+    assert events == [*(f"show {name}" for name in names), *(f"read {name}" for name in names)]
+    assert _titles(page) == names
+    assert "unread" not in markup(page)
+    # A search finds names immediately.
+    events.clear()
+    assert _titles(shown("overview", view="Table", find="toy-6")) == ["toy-6"]
+    assert events == ["show toy-6", "read toy-6"]
+
+
+def test_a_row_that_cannot_be_read_says_so(roots: Path, many: FirstCards) -> None:
+    file = roots / "toy-1" / "eager" / "clean.json"
+    file.write_bytes(file.read_bytes()[:-20])
+    page = markup(shown("overview", view="Table"))
+    assert "toy-1 cannot be read" in page
+    assert "unread" not in page
 
 
 def test_a_stored_listing_shows_nothing_that_is_gone(

@@ -11,6 +11,7 @@ import pytest
 from collectors.process.fork_server import ForkServer
 from collectors.process.lifeline import PARENT
 from collectors.process.subprocesses import WorkerLimit
+from tests.processes import get_state
 
 WORKER = """
 import os, signal, sys, threading, time
@@ -106,7 +107,7 @@ def _is_running(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return get_state(pid) != "Z"
 
 
 def test_a_killed_pass_is_followed_by_the_next(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from collectors.program.loop.events import (
     ScopeFacts,
     read_events,
 )
-from collectors.program.loop.families import derive_shape_keys, find_shape_size
+from collectors.program.loop.families import derive_shape_keys, find_shape_size, has_family_shapes
 from collectors.program.loop.grids import add_grid_keys
 from collectors.program.loop.units import find_repetition, replay_units
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
@@ -847,6 +847,30 @@ def test_an_optional_graph_before_the_optimizer_is_of_the_same_family() -> None:
     ]
 
 
+def test_families_captured_by_one_library_function_have_different_names() -> None:
+    told = facts(2)
+    for graph, caller in zip(told.graphs, ("run.py:52", "run.py:56"), strict=True):
+        graph.place = "_call, wrapper.py:212"
+        graph.captured_at = ("wrapper.py:212", caller)
+    loop = assembled([*captures(2), *replays(0, 0, 0, 1, 1, 1, 0, 0)], told)
+    assert [family.name for family in loop.families] == [
+        "_call, wrapper.py:212, run.py:52",
+        "_call, wrapper.py:212, run.py:56",
+    ]
+
+
+def test_families_captured_by_the_same_calls_have_different_names() -> None:
+    told = facts(2)
+    for graph in told.graphs:
+        graph.place, graph.captured_at = "_call, wrapper.py:212", ("wrapper.py:212", "run.py:52")
+    ends = [Event(EventKind.STEP, 0, 1, at, at) for at in (15, 25, 45, 65)]
+    loop = assembled([*replays(0, 0, 1, 0, 1, 0), *ends], told, BoundaryKind.OPTIMIZER)
+    assert [family.name for family in loop.families] == [
+        "_call, wrapper.py:212, 2 graphs per step",
+        "_call, wrapper.py:212, 1 graph per step",
+    ]
+
+
 def test_eager_passes_with_the_inputs_of_a_graph_are_no_fallbacks() -> None:
     told = facts(1)
     told.modules = ("Net",)
@@ -858,6 +882,38 @@ def test_eager_passes_with_the_inputs_of_a_graph_are_no_fallbacks() -> None:
     ]
     loop = assembled([*captures(1), *replays(0, 0), *passes], told)
     assert loop.steps.kind == (C, R, R, F)
+
+
+def test_prefills_and_validations_of_a_decoder_are_no_fallbacks_of_its_sizes() -> None:
+    """A pool of decode graphs that validates some calls, recorded on an H100.
+
+    Each call has an eager prefill before its replays. A validation repeats prefill and decode.
+    """
+    told = facts(2)
+    told.modules = ("Llama",)
+    prefill_1, prefill_4, decode_1, decode_8 = range(4)
+    told.passes = tuple(PassFacts(0, (shape,)) for shape in ((1, 100), (4, 20), (1, 1), (8, 1)))
+    for graph, batch in zip(told.graphs, (1, 4), strict=True):
+        graph.module, graph.shapes, graph.captured_at = 0, ((batch, 1),), ("pool.py:1",)
+    passes = [
+        Event(EventKind.PASS, number, 1, at, at + 5)
+        for number, at in (
+            (prefill_1, 300),
+            (prefill_1, 500),
+            (decode_1, 510),
+            (decode_1, 520),
+            (prefill_4, 600),
+            (decode_8, 900),
+        )
+    ]
+    decode = [Event(EventKind.REPLAY, 0, 1, at, at + 5) for at in (310, 320)]
+    decode += [Event(EventKind.REPLAY, 1, 1, at, at + 5) for at in (610, 620)]
+    loop = assembled([*captures(2), *decode, *passes], told)
+    assert loop.steps.kind == (C, C, F, R, R, F, F, R, R, F)
+    eager = [number for number, kind in enumerate(loop.steps.kind) if kind is F]
+    # Only a batch of 8 needs a graph that the pool lacks.
+    assert [loop.steps.family[number] for number in eager] == [None, None, None, 0]
+    assert [loop.steps.real_size[number] for number in eager] == [None, None, None, 8]
 
 
 def test_passes_that_replay_graphs_are_no_fallbacks() -> None:
@@ -940,6 +996,24 @@ def test_an_eager_pass_has_the_size_in_which_graphs_differ(
     # One graph differs in nothing, and several sizes are no single one.
     assert find_shape_size([((8, 16), (8,))], shapes) is None
     assert find_shape_size([((8, 16), (8,)), ((4, 8), (4,))], shapes) is None
+
+
+@pytest.mark.parametrize(
+    ("shapes", "expected"),
+    [
+        (((3, 16), (3,)), True),
+        (((3, 15), (3,)), False),
+        (((3, 16),), False),
+        ((), True),
+    ],
+)
+def test_a_graph_of_another_size_could_run_a_pass_of_the_same_form(
+    shapes: tuple[tuple[int, ...], ...], expected: bool
+) -> None:
+    assert has_family_shapes([((8, 16), (8,)), ((4, 16), (4,))], shapes) is expected
+    # A single graph, or graphs of different places, do not tell.
+    assert has_family_shapes([((8, 16), (8,))], shapes)
+    assert has_family_shapes([((8, 16), (8,)), ((4, 16),)], shapes)
 
 
 def test_events_are_drained_whole_and_in_order(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_loop_of_replays_is_counted_timed_and_traced(tmp_path: Path) -> None:
             "forward of Net",
         ),
         (
-            "@torch.compile\ndef attend(x): return x\n"
+            "del g\n@torch.compile\ndef attend(x): return x\n"
             "def embed(x): return x\n"
             "embed = torch.compile(embed)\n"
             "for _ in range(20):\n    attend(1); embed(1)\n"
@@ -96,6 +96,40 @@ def test_the_surest_kind_ends_steps(
     _, recording = seen(tmp_path)
     assert (recording.boundary_kind, recording.boundary) == (kind, boundary)
     assert (len(recording.step_ns), recording.window_steps) == (4, 2)
+
+
+def test_compiled_pieces_of_a_prefill_before_the_first_replay_are_no_steps(tmp_path: Path) -> None:
+    """nano-vLLM's window was in its first prefill, and a step was one call of RMSNorm."""
+    program = """
+    @torch.compile
+    def norm(x): return x
+    graphs = [captured() for _ in range(4)]
+    for _ in range(5):
+        for _ in range(60): norm(1)
+        for _ in range(10): graphs[0].replay()
+    """
+    program = CAPTURE + textwrap.dedent(program)
+    done = run(tmp_path, program, "--skip", "4", "--steps", "2")
+    assert done.returncode == 0, done.stderr
+    _, recording = seen(tmp_path)
+    assert (recording.boundary_kind, recording.boundary) == (
+        BoundaryKind.REPLAYS,
+        "replay of graph-0",
+    )
+    assert recording.window_steps == 2
+
+
+def test_compiled_calls_are_steps_if_no_graph_is_replayed(tmp_path: Path) -> None:
+    program = """
+    @torch.compile
+    def model(x): return x
+    g = captured()
+    for _ in range(2_100): model(1)
+    """
+    done = run(tmp_path, CAPTURE + textwrap.dedent(program), "--skip", "4", "--steps", "2")
+    assert done.returncode == 0, done.stderr
+    _, recording = seen(tmp_path)
+    assert (recording.boundary_kind, recording.window_steps) == (BoundaryKind.FORWARDS, 2)
 
 
 def test_without_a_window_nothing_is_profiled_and_steps_are_kept(tmp_path: Path) -> None:

@@ -69,7 +69,8 @@ def test_a_trace_of_an_eager_step(invoke: Invoke, limits: str) -> None:
     trace = str(SAMPLES / "recorded-resnet" / "eager" / "traces" / "replay.json.gz")
     result = invoke("efficiency", trace, "--limits", limits)
     assert result.code == 0, result.err
-    assert result.out.startswith("The step spends")
+    # Without shapes, "within 20% of the limit" would be a statement about 20 µs.
+    assert result.out.startswith("1.76 ms of 1.78 ms per step have no known limit: ")
 
 
 def test_a_trace_alone_has_the_limits_of_its_gpu_model(invoke: Invoke) -> None:
@@ -84,6 +85,20 @@ def test_a_recorded_graph_without_operators_shows_how_to_record_them(invoke: Inv
     text = " ".join(result.out.split())
     assert "For source lines and shapes of its nodes, record it again: python -m " in text
     assert "--attribute" in text
+
+
+def test_several_graphs_are_weighted_by_their_replays(invoke: Invoke) -> None:
+    result = invoke("efficiency", str(SAMPLES / "gpt-wide" / "partial"))
+    text = " ".join(result.out.split())
+    assert "Graphs, per step" in text
+    single = invoke("efficiency", str(SAMPLES / "gpt-wide" / "partial"), "--graph", "graph-9")
+    assert "Graphs, per step" not in single.out
+
+
+def test_a_trace_without_replays_is_the_reason(invoke: Invoke) -> None:
+    result = invoke("efficiency", str(SAMPLES / "recorded-sglang" / "default-sizes"))
+    assert result.code == 2
+    assert "the traced steps replay none of the captured graphs" in result.err
 
 
 def test_an_unknown_graph(invoke: Invoke) -> None:

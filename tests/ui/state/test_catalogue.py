@@ -87,8 +87,8 @@ def test_a_small_folder_is_always_searched(
     monkeypatch.setattr(catalogue, "_MAX_SEARCHED", 2)
     make_run(roots / "first", "eager")
     assert list_names(reuses_search=False) == ["first"]
-    assert not catalogue.preload_searches()
+    assert not catalogue.preload_searches([roots])
     # A search of many folders costs as much if they contain no experiment.
     (roots / "empty").mkdir()
     assert list_names(reuses_search=False) == ["first"]
-    assert catalogue.preload_searches()
+    assert catalogue.preload_searches([roots])

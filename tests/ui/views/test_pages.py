@@ -10,7 +10,6 @@ from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.prediction.predict import Prediction
-from graphviz_dash.guidance.gaps import Part
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.narrative.answer import build_answer
@@ -20,11 +19,9 @@ from graphviz_dash.narrative.prediction import (
     format_short_verdict,
 )
 from graphviz_dash.server_settings import STARTED_IN_VARIABLE
-from graphviz_dash.ui.page.contents import find_empty_pages
 from graphviz_dash.units import format_ratio
 from tests.builders import STEP, Work, make_experiment, make_run, replay_trace
 from tests.ingest.test_load import replace_trace
-from tests.narrative.test_answer_properties import NAMES
 from tests.ranks import make_ranks
 from tests.samples import SAMPLES, compared_sample
 from tests.ui.views.apptests import (
@@ -150,6 +147,7 @@ def test_export_offers_the_trace_and_the_tables(
 
 
 @pytest.mark.parametrize("name", PAGES)
+@pytest.mark.usefixtures("open_folds")
 def test_what_failed_is_shown_with_its_cause(look_in: LookIn, sync: Path, name: str) -> None:
     look_in(sync.parent)
     page = shown(name) if name == "overview" else shown(name, experiment="sync")
@@ -272,16 +270,6 @@ def test_pages_without_anything_to_show_are_dimmed_with_the_reason(
     assert bar.count('class="to-page dim"') == sum(map(bool, helps.values()))
     on_launch = page_links(shown("launch", experiment="alone"))
     assert {link.label: link.reason for link in on_launch[:NAVIGATION]} == helps
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_page_is_dim_exactly_when_it_has_nothing_to_say(name: str, look_in: LookIn) -> None:
-    look_in(SAMPLES)
-    empty = find_empty_pages(load_experiment(SAMPLES / name).runs)
-    for part in Part:
-        shows = markup(shown(part.value, experiment=name))
-        is_empty = 'class="empty"' in shows and "Capture blockers in" not in shows
-        assert is_empty == (part.value in empty), part
 
 
 def test_no_page_repeats_what_another_or_a_fold_says(look_in: LookIn) -> None:

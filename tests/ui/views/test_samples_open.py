@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
+from graphviz_dash.guidance.gaps import Part
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.ui.page.contents import find_empty_pages
 from tests.samples import SAMPLES
 from tests.ui.views.apptests import PAGES, LookIn, markup, shown
 
@@ -23,7 +27,8 @@ FOLDED = re.compile("Device-side launch|records are matched|A Memcpy node in the
 ABSENT = re.compile(r'<\w+ class="[^"]*\babsent\b[^"]*"([^>]*)>')
 
 
-def check(name: str, **parameters: str) -> None:
+def check(name: str, **parameters: str) -> str:
+    """Check a page and return its markup."""
     page = shown(name, **parameters)
     text = markup(page)
     assert text, (name, parameters)
@@ -33,6 +38,14 @@ def check(name: str, **parameters: str) -> None:
     folded = "".join(str(piece.value) for fold in page.expander for piece in fold.get("html"))
     assert len(FOLDED.findall(text)) == len(FOLDED.findall(folded)), (name, parameters)
     assert [box.value for box in (*page.error, *page.warning)] == [], (name, parameters)
+    layouts = [json.loads(chart.proto.spec)["layout"] for chart in page.get("plotly_chart")]
+    # Plotly's legend covers lines after a resize; the page has its own.
+    assert all(layout["showlegend"] is False for layout in layouts), (name, parameters)
+    return text
+
+
+def is_empty(text: str) -> bool:
+    return 'class="empty"' in text and "Capture blockers in" not in text
 
 
 def test_all_samples_stand_on_the_overview(look_in: LookIn) -> None:
@@ -43,9 +56,15 @@ def test_all_samples_stand_on_the_overview(look_in: LookIn) -> None:
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_a_sample_opens_on_every_page(look_in: LookIn, experiment: str) -> None:
+    """No page fails; a page is dim exactly if it has no content for any run."""
     # Alone: each page lists all that there is.
     look_in(SAMPLES / experiment)
     runs = sorted(path.parent.name for path in (SAMPLES / experiment).glob("*/manifest.json"))
+    dim = find_empty_pages(load_experiment(SAMPLES / experiment).runs)
     for page in (*PAGES[1:], "compile", "launch"):
-        for run in runs if page in OF_A_RUN else [None]:
+        texts = [
             check(page, experiment=experiment, **({} if run is None else {"run": run}))
+            for run in (runs if page in OF_A_RUN else [None])
+        ]
+        if page in {part.value for part in Part}:
+            assert all(map(is_empty, texts)) == (page in dim), page

@@ -16,7 +16,7 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import Evidence
 from graphviz_dash.narrative.break_even import format_break_even
 from graphviz_dash.narrative.summary import format_break_even_title
-from graphviz_dash.ui.page.frame import draw_figure, get_figure
+from graphviz_dash.ui.page.frame import draw_figure, get_figure, show_fold
 from graphviz_dash.ui.page.markup import (
     escape_html,
     escape_markdown,
@@ -63,15 +63,18 @@ def _format_recorded_note() -> str:
 
 
 def _show_break_even(key: str, result: Comparison, run: RunComparison) -> None:
-    chart = get_figure(key, ("break-even", run.name), partial(draw_break_even, result, run))
-    if chart is None:
+    costs = run.break_even
+    if isinstance(costs, Missing) or run.baseline is None:
         return
+
+    def show() -> None:
+        draw = partial(draw_break_even, result, run)
+        draw_figure(get_figure(key, ("break-even", run.name), draw), "break-even")
+        st.caption(escape_markdown(format_break_even(costs)))
+
     show_markup(format_element("span", "", id=Evidence.BREAK_EVEN.value))
     title = escape_markdown(format_break_even_title(run))
-    with st.expander(title, icon=":material/payments:"):
-        draw_figure(chart, "break-even")
-        if not isinstance(run.break_even, Missing):
-            st.caption(escape_markdown(format_break_even(run.break_even)))
+    show_fold(title, "break-even", show, icon=":material/payments:")
 
 
 def _explain_missing_idle(run: RunComparison) -> str:

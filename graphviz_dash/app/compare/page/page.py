@@ -26,8 +26,8 @@ from graphviz_dash.app.compare.page.notes import (
 from graphviz_dash.app.compare.page.recorded import show_recorded_panel, show_remedies
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.efficiency.analysis.ceilings_choice import choose_ceilings
-from graphviz_dash.features.efficiency.narrative import describe_efficiency
-from graphviz_dash.features.graph.page.state.efficiency import get_efficiency
+from graphviz_dash.features.efficiency.narrative import describe_efficiency, is_mostly_unknown
+from graphviz_dash.features.graph.page.state.efficiency import get_run_efficiency
 from graphviz_dash.features.ladder.page.modes import show_modes_of_runs
 from graphviz_dash.features.ladder.page.state import get_loop_reports
 from graphviz_dash.model.absence import Fact, Missing
@@ -39,6 +39,7 @@ from graphviz_dash.ui.page.frame import (
     SelectedExperiment,
     load_selected_experiment,
     show_empty_state,
+    show_fold,
 )
 from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.markup import (
@@ -109,16 +110,19 @@ def render() -> None:
             show_predictions(result, run)
             show_not_captured(run)
     show_recorded_panel(result)
-    kernels = get_kernels(selection.key)
     if run is None:
         st.header("Kernels per traced step", anchor=Evidence.KERNELS.value)
-        show_kernels_panel(kernels, run)
+        show_kernels_panel(get_kernels(selection.key), run)
     else:
         show_markup(format_element("span", "", id=Evidence.KERNELS.value))
-        with st.expander("Kernels per traced step", icon=":material/table_rows:"):
-            show_kernels_panel(kernels, run)
+        show_fold(
+            "Kernels per traced step",
+            "kernels",
+            lambda: show_kernels_panel(get_kernels(selection.key), run),
+            icon=":material/table_rows:",
+        )
         show_remedies(runs)
-        # Last, because it reads the graph and its capture.
+        # Last, because it reads the graphs and their captures.
         show_hardware_limit(selection, run, limit_slot)
 
 
@@ -143,34 +147,33 @@ def _select_run(result: Comparison) -> RunComparison | None:
 _KIND: Final = "muted hardware-limit"
 """CSS classes, for the height of two lines."""
 _MAX_NODES: Final = 5_000
-"""Number of nodes above which only the Graph page reads the graph."""
+"""Number of nodes above which only the Graph page reads the graphs."""
 
 
 def reserve_hardware_limit(run: RunComparison) -> DeltaGenerator:
     """Reserve the place of the sentence, so that the page below does not move."""
     slot = st.empty()
-    if _find_only_graph(run) and not isinstance(choose_ceilings(run.run), Missing):
+    if _is_read_here(run):
         slot.html(format_element("p", "", _KIND))
     return slot
 
 
-def _find_only_graph(run: RunComparison) -> str | None:
-    """Return the only graph of a run if small enough; None otherwise."""
-    graphs = [graph for graph in run.run.graphs if graph.parent is None]
-    if len(graphs) != 1 or sum(len(graph.nodes) for graph in run.run.graphs) > _MAX_NODES:
-        return None
-    return graphs[0].id
+def _is_read_here(run: RunComparison) -> bool:
+    """Check that a run has limits, operators or arguments of nodes, and few nodes."""
+    nodes = [node for graph in run.run.graphs for node in graph.nodes]
+    if not 0 < len(nodes) <= _MAX_NODES or isinstance(choose_ceilings(run.run), Missing):
+        return False
+    return bool(run.run.capture_traces) or any(node.operands for node in nodes)
 
 
 def show_hardware_limit(
     experiment: SelectedExperiment, run: RunComparison, slot: DeltaGenerator
 ) -> None:
-    """Show the sentence in ``slot`` if the run has a single graph with known limits."""
-    graph = _find_only_graph(run)
-    if graph is None or isinstance(choose_ceilings(run.run), Missing):
+    """Show the sentence in ``slot`` if the run has graphs with known limits."""
+    if not _is_read_here(run):
         return
-    report = get_efficiency(experiment.key, run.name, graph)
-    if isinstance(report, Missing) or isinstance(report.choice, Missing) or not report.known_ns:
+    report = get_run_efficiency(experiment.key, run.name)
+    if isinstance(report, Missing) or is_mostly_unknown(report):
         return
     slot.html(format_element("p", escape_html(describe_efficiency(report)), _KIND))
 

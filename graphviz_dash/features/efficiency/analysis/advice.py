@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.features.efficiency.analysis.items import WorkItem
 from graphviz_dash.features.efficiency.analysis.limits import UnitLimit
@@ -67,9 +68,9 @@ class Advice(Struct, frozen=True):
     groups: tuple[tuple[int, ...], ...]
     """Indices of the calls of each group."""
     time_ns: float
-    """Time of all groups per replay, with the gaps between their kernels."""
+    """Time of all groups per replay or step, with the gaps between their kernels."""
     saving_ns: float
-    """Predicted saving per replay, in ns."""
+    """Predicted saving per replay or step, in ns."""
     low_ns: float
     high_ns: float
     kernels: int
@@ -79,6 +80,46 @@ class Advice(Struct, frozen=True):
     """Most frequent module; None if unknown."""
     pipe: Pipe | None = None
     """Faster data type. None for other kinds."""
+
+    def scale(self, replays: float, offset: int) -> Advice:
+        """Return the recommendation for ``replays`` replays, its calls moved by ``offset``."""
+        return replace(
+            self,
+            groups=tuple(tuple(offset + index for index in group) for group in self.groups),
+            time_ns=self.time_ns * replays,
+            saving_ns=self.saving_ns * replays,
+            low_ns=self.low_ns * replays,
+            high_ns=self.high_ns * replays,
+        )
+
+
+def merge_advice(advice: Iterable[Advice]) -> tuple[Advice, ...]:
+    """Merge equal recommendations of several graphs, largest saving first.
+
+    The source line and module are those of the largest saving.
+    """
+    by_kind: defaultdict[tuple[Remedy, tuple[str, ...]], list[Advice]] = defaultdict(list)
+    for entry in advice:
+        names = () if entry.remedy in _SUMMARY_REMEDIES else entry.operators
+        by_kind[entry.remedy, names].append(entry)
+    sums = (_add_advice(members) for members in by_kind.values())
+    significant = (entry for entry in sums if entry.saving_ns >= MIN_SAVING_NS)
+    return tuple(sorted(significant, key=lambda entry: -entry.saving_ns))
+
+
+def _add_advice(members: Sequence[Advice]) -> Advice:
+    return replace(
+        max(members, key=lambda entry: entry.saving_ns),
+        operators=tuple(dict.fromkeys(name for entry in members for name in entry.operators))
+        if members[0].remedy in _SUMMARY_REMEDIES
+        else members[0].operators,
+        groups=tuple(group for entry in members for group in entry.groups),
+        time_ns=sum(entry.time_ns for entry in members),
+        saving_ns=sum(entry.saving_ns for entry in members),
+        low_ns=sum(entry.low_ns for entry in members),
+        high_ns=sum(entry.high_ns for entry in members),
+        kernels=sum(entry.kernels for entry in members),
+    )
 
 
 def find_advice(

@@ -53,6 +53,8 @@ class WorkItem(Struct, frozen=True):
     """Threads per block; None if unknown."""
     copied_bytes: int | None = None
     """Size of a copy or memset; None for kernels."""
+    graph: str | None = None
+    """Id of the outermost graph; None for the work of an eager step."""
 
 
 def list_graph_items(graph: ExpandedGraph) -> tuple[WorkItem, ...]:
@@ -80,6 +82,7 @@ def list_graph_items(graph: ExpandedGraph) -> tuple[WorkItem, ...]:
                 copied_bytes=(
                     params.bytes if isinstance(params, MemcpyParams | MemsetParams) else None
                 ),
+                graph=graph.table.graph.id,
             )
         )
     return tuple(items)

@@ -59,7 +59,7 @@ class UnitLimit(Struct, frozen=True):
     name: str
     """Name of the longest kernel."""
     time_ns: float
-    """Sum over the kernels of the median duration per replay."""
+    """Sum over the kernels of the median duration, per replay or step of the report."""
     limit_ns: float | None
     """Shortest possible time; None if unknown."""
     term: LimitTerm | None
@@ -73,7 +73,7 @@ class UnitLimit(Struct, frozen=True):
     cached_share: float | None = None
     """Estimated share of the bytes that are in L2 before; None if unknown."""
     runs: float = 1.0
-    """Mean number of runs per replay."""
+    """Mean number of runs per replay or step."""
 
     @property
     def share(self) -> float | None:
@@ -91,6 +91,19 @@ class UnitLimit(Struct, frozen=True):
     def is_near_limit(self) -> bool:
         """True up to ``NEAR_LIMIT`` times the limit."""
         return self.limit_ns is not None and self.time_ns <= NEAR_LIMIT * self.limit_ns
+
+    def scale(self, replays: float, offset: int) -> UnitLimit:
+        """Return the call of ``replays`` replays, its items moved by ``offset``."""
+        unit = replace(self.unit, items=tuple(offset + item for item in self.unit.items))
+        return replace(
+            self,
+            unit=unit,
+            time_ns=self.time_ns * replays,
+            limit_ns=None if self.limit_ns is None else self.limit_ns * replays,
+            memory_ns=self.memory_ns * replays,
+            arithmetic_ns=self.arithmetic_ns * replays,
+            runs=self.runs * replays,
+        )
 
 
 def compute_limits(

@@ -1,10 +1,11 @@
-"""Distance of a graph, or of an eager step, from the limits of the GPU."""
+"""Distance of graphs, or of an eager step, from the limits of the GPU."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -16,10 +17,12 @@ from graphviz_dash.analysis.nodes.measured_graph import (
     find_timing_replays,
     measure_graph,
 )
-from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph, expand_graphs
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph, expand_graph, expand_graphs
 from graphviz_dash.analysis.prediction.eager_step import build_eager_step
+from graphviz_dash.analysis.replays.replay_steps import find_replay_steps
+from graphviz_dash.analysis.replays.replays import ReplayMatch
 from graphviz_dash.analysis.step_comparison.work_pairs import WorkPairs
-from graphviz_dash.features.efficiency.analysis.advice import Advice, find_advice
+from graphviz_dash.features.efficiency.analysis.advice import Advice, find_advice, merge_advice
 from graphviz_dash.features.efficiency.analysis.ceilings_choice import (
     CeilingsChoice,
     choose_ceilings,
@@ -46,6 +49,7 @@ from graphviz_dash.model.run import Run
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
+NO_REPLAYS: Final = "the traced steps replay none of the captured graphs"
 NO_NAME: Final = "unknown"
 
 
@@ -66,15 +70,15 @@ class EfficiencyGroup(Struct, frozen=True):
     kernels: int
     """Kernels, copies and memsets."""
     time_ns: float
-    """Time per replay, in ns."""
+    """Time per replay or step, in ns."""
     above_ns: float
     """Time above the limit."""
     unknown_ns: float
     """Part of the time whose limit is unknown, in ns."""
     moved_bytes: float | None
-    """Per replay; None if unknown for a call."""
+    """Per replay or step; None if unknown for a call."""
     flops: float | None
-    """Floating-point operations per replay; None if unknown for a call."""
+    """Floating-point operations per replay or step; None if unknown for a call."""
 
     @property
     def bandwidth(self) -> float | None:
@@ -91,11 +95,27 @@ class EfficiencyGroup(Struct, frozen=True):
         return self.flops / self.time_ns * 1e9
 
 
+class GraphPart(Struct, frozen=True):
+    """One graph of a report of several; times per step, in ns."""
+
+    graph: str
+    """Id of the graph."""
+    replays: float
+    """Mean number of replays per step."""
+    time_ns: float
+    known_ns: float
+    """Time of calls with a known limit."""
+    near_ns: float
+    """Time of calls near their limit."""
+    above_ns: float
+    """Time above the limits."""
+
+
 class EfficiencyReport(Struct, frozen=True):
-    """Times and limits of the operator calls of one graph or step."""
+    """Times and limits of the operator calls of a graph, of several graphs, or of an eager step."""
 
     graph: str | None
-    """Id; None for an eager step."""
+    """Id; None for an eager step, or for several graphs."""
     items: tuple[WorkItem, ...]
     """Kernels, copies and memsets."""
     limits: tuple[UnitLimit, ...]
@@ -104,11 +124,15 @@ class EfficiencyReport(Struct, frozen=True):
     advice: tuple[Advice, ...]
     """Recommendations, largest saving first."""
     programmatic: ProgrammaticEdges | None = None
-    """None for an eager step, or if not measured."""
+    """None for an eager step or several graphs, or if not measured."""
+    graphs: tuple[GraphPart, ...] = ()
+    """Graphs of a report of several, longest first. Its times are per step."""
+    is_whole_trace: bool = False
+    """True if the trace of several graphs has no steps, and counts as one."""
 
     @property
     def time_ns(self) -> float:
-        """Time of all kernels, copies and memsets per replay."""
+        """Time of all kernels, copies and memsets per replay or step."""
         return sum(limit.time_ns for limit in self.limits)
 
     @property
@@ -133,12 +157,19 @@ class EfficiencyReport(Struct, frozen=True):
 
     @property
     def places(self) -> dict[int, UnitLimit]:
-        """Call of each item, by place in the graph."""
+        """Call of each item of a single graph, by place in the graph."""
         return {
             self.items[position].index: limit
             for limit in self.limits
             for position in limit.unit.items
         }
+
+    @property
+    def unit(self) -> str:
+        """Unit of the times: a replay, a step, or the whole trace."""
+        if self.is_whole_trace:
+            return "trace"
+        return "step" if self.graph is None else "replay"
 
 
 def measure_graph_efficiency(
@@ -183,7 +214,7 @@ def measure_run_efficiency(
     ceilings_override: Ceilings | None = None,
     pairs: WorkPairs | None = None,
 ) -> EfficiencyReport | Missing:
-    """Analyze a graph of a run, by default the one with most GPU time, or else its eager step.
+    """Analyze a graph of a run, by default all that its steps replay, or else its eager step.
 
     ``pairs`` compares the step with an eager one.
 
@@ -193,16 +224,81 @@ def measure_run_efficiency(
     choice = choose_ceilings(run, ceilings_override)
     gpu = run.manifest.environment.gpu
     multiprocessors = None if gpu is None else gpu.multiprocessors
+    if graph_id is None and all(graph.parent is not None for graph in run.graphs):
+        if run.replay_trace is None:
+            return explain_missing(run, Fact.TRACED_PASS)
+        return measure_step_efficiency(run.replay_trace, choice, multiprocessors)
+    replays = find_timing_replays(run)
+    if graph_id is None:
+        graphs = partial(expand_graphs, run)
+        return measure_step_graphs(run, replays, graphs, choice, pairs)
+    graph = expand_graph(run, graph_id)
+    timed_graph = measure_graph(graph.table.graph, run.graphs, replays)
+    return measure_graph_efficiency(graph, choice, multiprocessors, timed_graph, pairs)
+
+
+def measure_step_graphs(
+    run: Run,
+    replays: ReplayMatch | None,
+    expand: Callable[[Sequence[str]], Sequence[ExpandedGraph]],
+    choice: CeilingsChoice | Missing,
+    pairs: WorkPairs | None = None,
+) -> EfficiencyReport | Missing:
+    """Analyze the graphs that the steps of a run replay; per replay if the run has only one.
+
+    ``expand`` returns graphs by id, ``pairs`` compares the step with an eager one.
+    """
+    gpu = run.manifest.environment.gpu
+    multiprocessors = None if gpu is None else gpu.multiprocessors
     outer = [graph.id for graph in run.graphs if graph.parent is None]
-    if graph_id is not None or outer:
-        ids = [graph_id] if graph_id is not None else outer
-        graphs = expand_graphs(run, ids)
-        main_graph = max(graphs, key=lambda graph: graph.work_ns * graph.table.replays)
-        timed_graph = measure_graph(main_graph.table.graph, run.graphs, find_timing_replays(run))
-        return measure_graph_efficiency(main_graph, choice, multiprocessors, timed_graph, pairs)
-    if run.replay_trace is None:
+    if len(outer) == 1:
+        (graph,) = expand(outer)
+        timed_graph = measure_graph(graph.table.graph, run.graphs, replays)
+        return measure_graph_efficiency(graph, choice, multiprocessors, timed_graph, pairs)
+    if replays is None:
         return explain_missing(run, Fact.TRACED_PASS)
-    return measure_step_efficiency(run.replay_trace, choice, multiprocessors)
+    steps = find_replay_steps(run, replays)
+    if not steps.by_graph:
+        return Missing(Fact.NODE_TIMES, NO_REPLAYS)
+    means = steps.means
+    reports = [
+        report
+        for graph in expand(list(means))
+        if isinstance(
+            report := measure_graph_efficiency(graph, choice, multiprocessors, pairs=pairs),
+            EfficiencyReport,
+        )
+    ]
+    if not reports:
+        return Missing(Fact.NODE_TIMES, "no kernel of the graphs was timed")
+    return combine_reports(reports, means, is_whole_trace=steps.is_whole_trace)
+
+
+def combine_reports(
+    reports: Sequence[EfficiencyReport], means: Mapping[str, float], *, is_whole_trace: bool = False
+) -> EfficiencyReport:
+    """Combine reports of several graphs with ``means`` replays per step."""
+    items: list[WorkItem] = []
+    limits: list[UnitLimit] = []
+    advice: list[Advice] = []
+    parts = []
+    for report in reports:
+        assert report.graph is not None
+        mean = means[report.graph]
+        times = (report.time_ns, report.known_ns, report.near_ns, report.above_ns)
+        parts.append(GraphPart(report.graph, mean, *(mean * time_ns for time_ns in times)))
+        advice += [entry.scale(mean, len(limits)) for entry in report.advice]
+        limits += [limit.scale(mean, len(items)) for limit in report.limits]
+        items += report.items
+    return EfficiencyReport(
+        graph=None,
+        items=tuple(items),
+        limits=tuple(limits),
+        choice=reports[0].choice,
+        advice=merge_advice(advice),
+        graphs=tuple(sorted(parts, key=lambda part: -part.time_ns)),
+        is_whole_trace=is_whole_trace,
+    )
 
 
 def measure_items(

@@ -101,7 +101,7 @@ def _only_here(visitor: BrowserContext) -> Iterator[BrowserContext]:
     visitor.unroute_all(behavior="wait")
     for page in visitor.pages:
         if page not in before:
-            page.close()
+            _close(page)
     assert asked == []
 
 
@@ -132,6 +132,12 @@ def _click(page: Page, name: str) -> Page:
     with page.context.expect_page() as opened:
         page.get_by_role("button", name=name).click()
     return opened.value
+
+
+def _close(page: Page) -> None:
+    """Close a window, which Chromium forgets while another site's page is being loaded."""
+    page.wait_for_load_state()
+    page.close()
 
 
 def _tracks(ui: Page) -> list[str]:
@@ -300,7 +306,7 @@ class TestProtocol:
 
     def test_a_window_that_is_closed_is_told_and_a_second_try_works(self, buttons: Buttons) -> None:
         page = buttons("ui/1000")
-        _click(page, "Open in Perfetto").close()
+        _close(_click(page, "Open in Perfetto"))
         status = page.get_by_role("status")
         expect(status).to_contain_text("closed")
         expect(page.get_by_role("button", name="Open in Perfetto")).to_be_enabled()

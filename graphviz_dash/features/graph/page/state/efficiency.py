@@ -9,13 +9,14 @@ from graphviz_dash.features.efficiency.analysis.ceilings_choice import choose_ce
 from graphviz_dash.features.efficiency.analysis.report import (
     EfficiencyReport,
     measure_graph_efficiency,
+    measure_step_graphs,
 )
 from graphviz_dash.features.graph.page.state.graphs import (
     get_measured_graph,
     get_whole_graph,
 )
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.ui.state.results import get_comparison
+from graphviz_dash.ui.state.results import get_comparison, get_node_replays
 from graphviz_dash.ui.state.store import STORE
 
 
@@ -36,6 +37,26 @@ def get_efficiency(key: str, run_name: str, graph_id: str) -> EfficiencyReport |
             choose_ceilings(run),
             None if gpu is None else gpu.multiprocessors,
             get_measured_graph(key, run_name, graph_id),
+            _get_pairs(key, run_name),
+        ),
+    )
+
+
+def get_run_efficiency(key: str, run_name: str) -> EfficiencyReport | Missing:
+    """Return times and limits of the graphs of a run's steps, or the reason for none.
+
+    Raises:
+        UnknownKeyError: no such run.
+    """
+    run, replays = STORE.get_run(key, run_name), get_node_replays(key, run_name)
+    return STORE.derive(
+        key,
+        ("run efficiency", run_name),
+        lambda _: measure_step_graphs(
+            run,
+            replays,
+            lambda graphs: [get_whole_graph(key, run_name, graph) for graph in graphs],
+            choose_ceilings(run),
             _get_pairs(key, run_name),
         ),
     )
