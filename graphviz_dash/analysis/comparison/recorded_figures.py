@@ -145,8 +145,10 @@ def compute_program_step(run: Run) -> RecordedStep | Missing:
         return _explain_not_recorded(run)
     if loop is None or recording.profiler_active:
         return compute_recorded_step(recording)
-    are_above = _has_steps_above_replays(loop)
-    step = compute_recorded_step(recording, runs_ahead=None if are_above is None else not are_above)
+    contains_replays = _has_steps_above_replays(loop)
+    step = compute_recorded_step(
+        recording, runs_ahead=None if contains_replays is None else not contains_replays
+    )
     if isinstance(step, Missing):
         periods = list_loop_periods(loop)
         return step if not periods else _summarise_periods(periods)
@@ -240,14 +242,14 @@ def list_engine_periods(loop: ProgramLoop) -> list[int]:
     return periods if len(periods) >= _MIN_STEPS else []
 
 
-def _compute_period_and_replay(columns: LoopColumns, timed: Ints) -> tuple[float, float | None]:
+def _compute_period_and_replay(columns: LoopColumns, rows: Ints) -> tuple[float, float | None]:
     member_ids = columns.family * (1 + int(columns.member.max())) + columns.member
-    is_sampled = columns.is_replay & (columns.gpu_ns != NONE)
+    has_samples = columns.is_replay & (columns.gpu_ns != NONE)
     medians = {
-        member: float(np.median(columns.gpu_ns[is_sampled & (member_ids == member)]))
-        for member in np.unique(member_ids[is_sampled]).tolist()
+        member: float(np.median(columns.gpu_ns[has_samples & (member_ids == member)]))
+        for member in np.unique(member_ids[has_samples]).tolist()
     }
-    measured_rows = timed[columns.is_replay[timed] & np.isin(member_ids[timed], list(medians))]
+    measured_rows = rows[columns.is_replay[rows] & np.isin(member_ids[rows], list(medians))]
     if not len(measured_rows):
         return 0.0, None
     replays = [medians[member] for member in member_ids[measured_rows].tolist()]
@@ -295,7 +297,7 @@ def _compute_replay(report: LoopReport) -> MetricValue:
     ]
     if not timed_samples:
         return make_missing_value(
-            "loop_replay", Missing(Fact.FAMILIES, "no replay was timed on the GPU")
+            "loop_replay", Missing(Fact.FAMILIES, "no replay was rows on the GPU")
         )
     steps = sum(count for count, _ in timed_samples)
     return make_value("loop_replay", sum(count * median for count, median in timed_samples) / steps)
