@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 from html import unescape
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 import plotly.graph_objects as go
 
@@ -28,17 +28,26 @@ _MAX_LABEL_WIDTH: Final = 240
 
 _TICK_CHARACTER_WIDTH: Final = 6.7
 """In pixels, in a monospaced font."""
-_LEGEND_HEIGHT: Final = 47
 _AXIS_HEIGHT: Final = 46
-"""Heights in pixels of a one-row legend at the top and of a titled axis at the bottom."""
+"""Height in pixels of a titled axis at the bottom."""
 _UNTITLED_AXIS_HEIGHT: Final = 22
 _END_GAP: Final = 16
 """Pixels of an axis titled by the page, and around labels at the ends of bars."""
 
 
 def apply_theme(figure: go.Figure, theme: Theme, height: int) -> go.Figure:
-    """Apply the page's theme, and the height in pixels; settings of the figure take precedence."""
-    figure.update_layout(template=_build_template(theme), height=height)
+    """Apply the page's theme, and the height in pixels; settings of the figure take precedence.
+
+    The page renders the legend of a complete figure, unless its layout hides it. Plotly's legend
+    that wrapped in a narrow window covers the plot of a wider one.
+    """
+    keys = [] if figure.layout.showlegend is False else _extract_keys(figure)
+    figure.update_layout(
+        template=_build_template(theme),
+        height=height,
+        showlegend=False,
+        meta={"keys": keys} if keys else None,
+    )
     return figure
 
 
@@ -63,14 +72,6 @@ def _build_template(theme: Theme) -> go.layout.Template:
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
             "font": {"family": "Inter, sans-serif", "size": 13, "color": text},
-            "legend": {
-                "orientation": "h",
-                "yanchor": "bottom",
-                "y": 1.02,
-                "x": 0,
-                "traceorder": "normal",
-                "font": {"color": muted},
-            },
             "hoverlabel": {
                 "bgcolor": get_colour(_HOVER, theme),
                 "bordercolor": grid,
@@ -99,10 +100,7 @@ def add_end_label(figure: go.Figure, at: float, row: str, text: str) -> None:
 def set_fixed_margins(figure: go.Figure, left: float, right: int = 8) -> go.Figure:
     """Set fixed margins for a themed figure with vertical axes. Otherwise Plotly draws it twice to
     measure the labels."""
-    has_legend = figure.layout.showlegend is not False
-    figure.update_layout(
-        margin={"l": left, "r": right, "t": _LEGEND_HEIGHT if has_legend else 8, "b": _AXIS_HEIGHT}
-    )
+    figure.update_layout(margin={"l": left, "r": right, "t": 8, "b": _AXIS_HEIGHT})
     figure.update_xaxes(automargin=False, tickangle=0)
     figure.update_yaxes(automargin=False)
     return figure
@@ -142,10 +140,10 @@ def apply_bar_theme(
     figure: go.Figure, theme: Theme, height: int, title: str, end: float, names: Iterable[str]
 ) -> go.Figure:
     """Apply the theme to horizontal bars for rows ``names`` over an axis from 0 to ``end``. The
-    page renders legend and axis title, which wrap. The right margin fits the labels of
+    page renders the axis title, which wraps. The right margin fits the labels of
     :func:`add_end_label`."""
     apply_theme(figure, theme, height)
-    move_labels_to_page(figure, title)
+    move_title_to_page(figure, title)
     figure.update_yaxes(
         autorange="reversed",
         showgrid=False,
@@ -160,55 +158,58 @@ def apply_bar_theme(
     return figure
 
 
-def move_labels_to_page(figure: go.Figure, title: str) -> None:
-    """Let the page render the legend and the title of the horizontal axis."""
-    keys = [] if figure.layout.showlegend is False else _extract_keys(figure)
+def move_title_to_page(figure: go.Figure, title: str) -> None:
+    """Let the page render the title of the horizontal axis of a themed figure."""
     figure.update_layout(
-        showlegend=False, meta={"keys": keys, "axis": title}, margin={"b": _UNTITLED_AXIS_HEIGHT}
+        meta={"keys": [], **(figure.layout.meta or {}), "axis": title},
+        margin={"b": _UNTITLED_AXIS_HEIGHT},
     )
 
 
-def move_legend_to_page(figure: go.Figure) -> go.Figure:
-    """Let the page render the legend of a figure of lines and marks.
-
-    Plotly's legend that wrapped in a narrow window covers the plot of a wider one.
-    """
-    keys = [
-        {
-            "name": trace.name,
-            "colour": trace.marker.color or trace.line.color,
-            "dash": (trace.line.dash or "solid") if "lines" in trace.mode else "",
-            "mark": _MARK_GLYPHS.get(trace.marker.symbol, "") if "markers" in trace.mode else "",
-        }
-        for trace in figure.data
-        if trace.showlegend is not False
-    ]
-    figure.update_layout(showlegend=False, meta={"keys": keys})
-    return figure
-
-
 def _extract_keys(figure: go.Figure) -> list[dict[str, str]]:
-    """Extract the legend: name, colour, and hatching shape."""
+    """Extract the entries of the legend, as :func:`format_legend` of the pages takes them."""
     return [
-        {"name": trace.name, "colour": pattern.fgcolor or colour, "hatching": pattern.shape or ""}
+        {"name": trace.name, **_extract_swatch(trace)}
         for trace in figure.data
-        if trace.showlegend is not False
-        for pattern, colour in [
-            (trace.marker.pattern, trace.marker.color)
-            if trace.type == "bar"
-            else (trace.fillpattern, trace.fillcolor)
-        ]
+        if trace.name and trace.showlegend is not False
     ]
+
+
+def _extract_swatch(trace: Any) -> dict[str, str]:
+    if trace.type == "bar":
+        return _build_area_swatch(trace.marker.pattern, trace.marker.color)
+    if trace.fillcolor:
+        return _build_area_swatch(trace.fillpattern, trace.fillcolor)
+    glyph = _MARK_GLYPHS[trace.marker.symbol or "circle"]
+    return {
+        "colour": trace.marker.color or trace.line.color,
+        "dash": (trace.line.dash or "solid") if "lines" in trace.mode else "",
+        "mark": glyph if "markers" in trace.mode else "",
+    }
+
+
+def _build_area_swatch(pattern: Any, colour: str) -> dict[str, str]:
+    return {"colour": pattern.fgcolor or colour, "hatching": pattern.shape or ""}
+
+
+def build_translucent(colour: str) -> str:
+    """Convert #rrggbb to a translucent colour."""
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.2)"
 
 
 _MARK_GLYPHS: Final = {
     "circle": "●",
+    "circle-open": "○",
     "square": "■",
     "square-open": "□",
     "diamond": "◆",
     "diamond-open": "◇",
     "cross": "✚",
     "star": "★",
+    "triangle-up": "▲",
+    "x": "✖",
+    "hexagon": "⬢",
 }
 
 

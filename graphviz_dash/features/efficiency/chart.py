@@ -21,7 +21,7 @@ NO_ARITHMETIC: Final = 0.25
 """Intensity of calls without matrix arithmetic. The roof is as high above them as the measured
 bandwidth is above theirs, at any intensity."""
 
-_HEIGHT: Final = 420
+_HEIGHT: Final = 390
 _MIN_SIZE: Final = 5.0
 _MAX_SIZE: Final = 34.0
 _MAX_POINTS: Final = 1_500

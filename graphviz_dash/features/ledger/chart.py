@@ -12,7 +12,7 @@ from graphviz_dash.analysis.ledger.startup import StartupLedger
 from graphviz_dash.charts.figures.theme import (
     apply_theme,
     compute_row_tick_width,
-    move_labels_to_page,
+    move_title_to_page,
     set_row_margins,
 )
 from graphviz_dash.charts.palette import LEDGER_SHADES, STARTUP_SHADES
@@ -63,7 +63,7 @@ def draw_memory_ledger(ledger: MemoryLedger, theme: Theme) -> go.Figure:
             ],
         )
     apply_theme(figure, theme, 300)
-    move_labels_to_page(figure, _TIME_AXIS)
+    move_title_to_page(figure, _TIME_AXIS)
     figure.update_yaxes(title_text=f"{unit} of device memory")
     return figure
 
@@ -103,7 +103,7 @@ def draw_startup(ledger: StartupLedger, theme: Theme) -> go.Figure | None:
         )
     figure.update_layout(barmode="overlay", bargap=0.08)
     apply_theme(figure, theme, 40 + 28 * len(rows))
-    move_labels_to_page(figure, _TIME_AXIS)
+    move_title_to_page(figure, _TIME_AXIS)
     set_row_margins(figure, compute_row_tick_width(list(labels.values())))
     figure.update_yaxes(
         categoryorder="array",

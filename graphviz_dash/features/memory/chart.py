@@ -177,9 +177,9 @@ def draw_pool_map(pool: PoolMap, theme: Theme) -> go.Figure | None:
                 for graph, begin, end in spans
             ],
         )
-    figure.update_layout(barmode="overlay", bargap=0.18, showlegend=True)
+    figure.update_layout(barmode="overlay", bargap=0.18)
     names = [escape(row.graph) for row in rows]
-    apply_theme(figure, theme, 112 + max(_MAP_ROW_HEIGHT * len(rows), 60))
+    apply_theme(figure, theme, 73 + max(_MAP_ROW_HEIGHT * len(rows), 60))
     set_row_margins(figure, compute_row_tick_width(names))
     figure.update_yaxes(
         categoryorder="array",

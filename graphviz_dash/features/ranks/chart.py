@@ -16,6 +16,7 @@ from graphviz_dash.charts.figures.theme import (
     add_end_label,
     apply_bar_theme,
     apply_theme,
+    build_translucent,
 )
 from graphviz_dash.charts.palette import CATEGORY_SHADES, MODULE_SHADES
 from graphviz_dash.charts.shades import IDLE, WARNING, Shade, Theme, get_colour
@@ -156,13 +157,9 @@ def draw_arrivals(mode: ModeRanks, theme: Theme) -> go.Figure | None:
             name=f"within clock uncertainty ({format_ns(round(uncertainty))})",
             x=[None],
             y=[None],
-            mode="markers",
-            marker={
-                "symbol": "square",
-                "size": 13,
-                "color": get_colour(WARNING, theme),
-                "opacity": 0.3,
-            },
+            mode="lines",
+            fill="toself",
+            fillcolor=build_translucent(get_colour(WARNING, theme)),
         )
     figure.update_xaxes(
         title_text="collective of the step",
@@ -177,7 +174,7 @@ def draw_arrivals(mode: ModeRanks, theme: Theme) -> go.Figure | None:
         tickformat=",",
         range=[-0.05 * highest / unit.ns, 1.08 * max(highest, 1.0) / unit.ns],
     )
-    return apply_theme(figure, theme, 300)
+    return apply_theme(figure, theme, 270)
 
 
 def _add_arrivals(

@@ -97,7 +97,7 @@ def draw_figure(figure: Any, key: str) -> None:
             show_markup(format_element("p", escape_html(labels["axis"]), "axis-title"))
 
 
-def show_fold(label: str, key: str, show: Callable[[], None], icon: str | None = None) -> None:
+def show_fold(label: str, key: str, show: Callable[[], object], icon: str | None = None) -> None:
     """Show an expander, and its content by ``show`` once it is open.
 
     Closed tables and charts would cost the browser as much as open ones.

@@ -147,6 +147,7 @@ def test_export_offers_the_trace_and_the_tables(
 
 
 @pytest.mark.parametrize("name", PAGES)
+@pytest.mark.usefixtures("open_folds")
 def test_what_failed_is_shown_with_its_cause(look_in: LookIn, sync: Path, name: str) -> None:
     look_in(sync.parent)
     page = shown(name) if name == "overview" else shown(name, experiment="sync")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -37,6 +38,9 @@ def check(name: str, **parameters: str) -> str:
     folded = "".join(str(piece.value) for fold in page.expander for piece in fold.get("html"))
     assert len(FOLDED.findall(text)) == len(FOLDED.findall(folded)), (name, parameters)
     assert [box.value for box in (*page.error, *page.warning)] == [], (name, parameters)
+    layouts = [json.loads(chart.proto.spec)["layout"] for chart in page.get("plotly_chart")]
+    # Plotly's legend covers lines after a resize; the page has its own.
+    assert all(layout["showlegend"] is False for layout in layouts), (name, parameters)
     return text
 
 

@@ -20,6 +20,7 @@ from graphviz_dash.charts.figures.theme import (
     add_end_label,
     apply_bar_theme,
     apply_theme,
+    build_translucent,
     compute_tick_width,
     set_fixed_margins,
 )
@@ -238,7 +239,7 @@ def draw_break_even(comparison: Comparison, run: RunComparison, theme: Theme) ->
             mode="lines",
             line={"width": 0, "color": run_colour},
             fill=fill,
-            fillcolor=_build_translucent(run_colour),
+            fillcolor=build_translucent(run_colour),
             showlegend=fill is not None,
             hoverinfo="skip",
         )
@@ -267,12 +268,6 @@ def draw_break_even(comparison: Comparison, run: RunComparison, theme: Theme) ->
     labels = [f"{axis_end:.0f}" if axis_end >= 10 else f"{axis_end / 10:.1g}"]
     # The last step number extends beyond the end of the axis.
     return set_fixed_margins(apply_theme(figure, theme, 280), compute_tick_width(labels), right=18)
-
-
-def _build_translucent(colour: str) -> str:
-    """Convert #rrggbb to a translucent colour."""
-    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.2)"
 
 
 def _get_breakdown(run: RunComparison) -> TimeByCategory | None:

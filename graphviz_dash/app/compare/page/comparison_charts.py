@@ -16,7 +16,7 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import Evidence
 from graphviz_dash.narrative.break_even import format_break_even
 from graphviz_dash.narrative.summary import format_break_even_title
-from graphviz_dash.ui.page.frame import draw_figure, get_figure
+from graphviz_dash.ui.page.frame import draw_figure, get_figure, show_fold
 from graphviz_dash.ui.page.markup import (
     escape_html,
     escape_markdown,
@@ -54,24 +54,27 @@ def show_comparison_charts(key: str, result: Comparison, run: RunComparison | No
 
 def _format_recorded_note() -> str:
     text = (
-        "A recorded step lasts from one CPU boundary to the next. The CPU runs ahead of the GPU "
-        "until its queue is full. The step time in the program's loop is the sum of these steps "
-        "and the final wait, divided by their number. If the program ended before that wait, it "
-        "is the mean interval between steps of its graph families."
+        "A recorded step lasts from one CPU boundary to the next. Their median is the step time "
+        "in the program's loop, without pauses. The CPU may run ahead of the GPU until its queue "
+        "is full. Single steps then show launches only, so the step time is the mean: the sum of "
+        "the steps and the final wait, divided by their number."
     )
     return format_details("Recorded steps", format_element("p", text, "muted"))
 
 
 def _show_break_even(key: str, result: Comparison, run: RunComparison) -> None:
-    chart = get_figure(key, ("break-even", run.name), partial(draw_break_even, result, run))
-    if chart is None:
+    costs = run.break_even
+    if isinstance(costs, Missing) or run.baseline is None:
         return
+
+    def show() -> None:
+        draw = partial(draw_break_even, result, run)
+        draw_figure(get_figure(key, ("break-even", run.name), draw), "break-even")
+        st.caption(escape_markdown(format_break_even(costs)))
+
     show_markup(format_element("span", "", id=Evidence.BREAK_EVEN.value))
     title = escape_markdown(format_break_even_title(run))
-    with st.expander(title, icon=":material/payments:"):
-        draw_figure(chart, "break-even")
-        if not isinstance(run.break_even, Missing):
-            st.caption(escape_markdown(format_break_even(run.break_even)))
+    show_fold(title, "break-even", show, icon=":material/payments:")
 
 
 def _explain_missing_idle(run: RunComparison) -> str:

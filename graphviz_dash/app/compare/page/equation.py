@@ -24,7 +24,7 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import Answer, AnswerPart, Evidence
 from graphviz_dash.narrative.equation import describe_compile_savings, describe_waterfall_method
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import draw_figure, get_figure
+from graphviz_dash.ui.page.frame import draw_figure, get_figure, show_fold
 from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
 from graphviz_dash.ui.page.navigation import link_markup
 from graphviz_dash.units import format_count
@@ -178,7 +178,8 @@ def _show_pairs(run: RunComparison, waterfall: Waterfall) -> None:
     counts = waterfall.pairs.counts
     kind_counts = ", ".join(f"{format_count(n)} {kind.value}" for kind, n in counts.items() if n)
     label = f"Method and matched kernels: {kind_counts}"
-    with st.expander(label, icon=":material/compare_arrows:"):
+
+    def show() -> None:
         st.caption(escape_markdown(describe_waterfall_method(run, waterfall)))
         kinds = [kind.value for kind in PairKind if counts[kind]]
         selected = kinds
@@ -198,6 +199,8 @@ def _show_pairs(run: RunComparison, waterfall: Waterfall) -> None:
                 "muted",
             )
         )
+
+    show_fold(label, "pairs", show, icon=":material/compare_arrows:")
 
 
 def _show_pair_table(waterfall: Waterfall, rows: list[PairRow]) -> None:

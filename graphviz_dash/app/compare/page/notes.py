@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -21,7 +22,7 @@ from graphviz_dash.features.prediction.stream_narrative import (
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.narrative.low_confidence import Note, describe_low_confidence
 from graphviz_dash.narrative.prediction import format_prediction_score, is_within_interval
-from graphviz_dash.ui.page.frame import draw_figure, get_theme
+from graphviz_dash.ui.page.frame import draw_figure, get_theme, show_fold
 from graphviz_dash.ui.page.markup import (
     escape_html,
     escape_markdown,
@@ -39,8 +40,12 @@ def show_tracebacks(result: Comparison) -> None:
             if failure.traceback and not is_refusal(failure):
                 label = f"Traceback of {escape_markdown(run.name)}, {format_failed_stage(failure)}"
                 lines = [escape_control_characters(line) for line in failure.traceback.splitlines()]
-                with st.expander(label, icon=":material/bug_report:", key=f"{run.name}-{number}"):
-                    st.code("\n".join(lines), language=None, wrap_lines=True)
+                show_fold(
+                    label,
+                    f"traceback-{run.name}-{number}",
+                    partial(st.code, "\n".join(lines), language=None, wrap_lines=True),
+                    icon=":material/bug_report:",
+                )
 
 
 def show_low_confidence(result: Comparison) -> None:

@@ -39,6 +39,7 @@ from graphviz_dash.ui.page.frame import (
     SelectedExperiment,
     load_selected_experiment,
     show_empty_state,
+    show_fold,
 )
 from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.markup import (
@@ -109,14 +110,17 @@ def render() -> None:
             show_predictions(result, run)
             show_not_captured(run)
     show_recorded_panel(result)
-    kernels = get_kernels(selection.key)
     if run is None:
         st.header("Kernels per traced step", anchor=Evidence.KERNELS.value)
-        show_kernels_panel(kernels, run)
+        show_kernels_panel(get_kernels(selection.key), run)
     else:
         show_markup(format_element("span", "", id=Evidence.KERNELS.value))
-        with st.expander("Kernels per traced step", icon=":material/table_rows:"):
-            show_kernels_panel(kernels, run)
+        show_fold(
+            "Kernels per traced step",
+            "kernels",
+            lambda: show_kernels_panel(get_kernels(selection.key), run),
+            icon=":material/table_rows:",
+        )
         show_remedies(runs)
         # Last, because it reads the graphs and their captures.
         show_hardware_limit(selection, run, limit_slot)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import streamlit as st
-
 from graphviz_dash.analysis.attribution.graph_identity import list_graph_identities
 from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.loop.keys import list_graph_names
@@ -28,6 +26,7 @@ from graphviz_dash.features.graph.page.state.graphs import GraphAddress, get_gra
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.columns import Column
 from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.frame import show_fold
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 from graphviz_dash.ui.page.tables import show_rows
 
@@ -140,8 +139,10 @@ def _show_edges(diff: GraphDiff, identity: str) -> None:
     edges = [edge for edge in diff.edges if edge.change is not Change.SAME]
     if not edges:
         return
-    with st.expander(f"{len(edges):,} changed edges", icon=":material/timeline:"):
-        show_rows(
+    show_fold(
+        f"{len(edges):,} changed edges",
+        f"edges-{identity}-{diff.b.id}",
+        lambda: show_rows(
             [
                 Column("Change", lambda edge: edge.change.value),
                 Column("Earlier", lambda edge: _format_ends(edge.a)),
@@ -150,7 +151,9 @@ def _show_edges(diff: GraphDiff, identity: str) -> None:
             edges,
             f"Changed edges of {diff.b.id}",
             key=f"edges-{identity}-{diff.b.id}",
-        )
+        ),
+        icon=":material/timeline:",
+    )
 
 
 def _format_ends(pair: tuple[int, int] | None) -> str | None:

@@ -20,7 +20,6 @@ from graphviz_dash.charts.figures.axes import choose_time_unit, compute_log_tick
 from graphviz_dash.charts.figures.theme import (
     apply_theme,
     compute_tick_width,
-    move_legend_to_page,
     set_fixed_margins,
 )
 from graphviz_dash.charts.shades import (
@@ -78,13 +77,12 @@ def draw_family(
     for number, (domain, title) in enumerate(zip(domains, titles, strict=True), 1):
         axis = {"domain": domain, "title": {"text": title}, "anchor": "x"}
         figure.update_layout({f"yaxis{number if number > 1 else ''}": axis})
+    has_legend = bool(changes) or len({member.other_axes for member in timed}) > 1
+    figure.update_layout(showlegend=has_legend)
     apply_theme(figure, theme, height)
     bottom = f"y{len(titles)}" if len(titles) > 1 else "y"
     _configure_size_axis(figure, family, [member.size or 0 for member in members], losses, bottom)
     figure.update_yaxes(rangemode="tozero", tickformat=",", nticks=4)
-    figure.update_layout(showlegend=False)
-    if changes or len({member.other_axes for member in timed}) > 1:
-        move_legend_to_page(figure)
     return set_fixed_margins(figure, _compute_label_width(figure))
 
 
@@ -400,10 +398,10 @@ def draw_cumulative_costs(family: FamilyReport, theme: Theme) -> go.Figure | Non
         yaxis={"domain": (0.56, 1.0), "title": size_name},
         yaxis2={"domain": (0.0, 0.44), "title": time.name, "anchor": "x"},
     )
+    figure.update_layout(showlegend=False)
     apply_theme(figure, theme, 320)
     _configure_size_axis(figure, family, sizes, [], "y2")
     figure.update_yaxes(rangemode="tozero", tickformat=",", nticks=4)
-    figure.update_layout(showlegend=False)
     return set_fixed_margins(figure, _compute_label_width(figure))
 
 
@@ -460,7 +458,7 @@ def draw_ladder(advice: LadderAdvice, theme: Theme) -> go.Figure | None:
             ],
             hovertemplate="%{text}<extra></extra>",
         )
-    apply_theme(figure, theme, 300)
+    apply_theme(figure, theme, 270)
     figure.update_xaxes(title_text="sizes", tickformat=",d", rangemode="tozero")
     values = [ns / unit.ns for _, ns in curve[1:]] + [
         use.total_ns / advice.requests / unit.ns

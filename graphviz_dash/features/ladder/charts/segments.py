@@ -51,7 +51,7 @@ def draw_segments(step: SegmentedStep, names: Mapping[str, str], theme: Theme) -
             hovertemplate="%{text}<extra></extra>",
         )
     figure.update_layout(barmode="overlay", bargap=0.1)
-    apply_theme(figure, theme, 170)
+    apply_theme(figure, theme, 130)
     figure.update_xaxes(
         title_text=f"{unit.name} of the step", range=[0, step.duration_ns / unit.ns], tickformat=","
     )

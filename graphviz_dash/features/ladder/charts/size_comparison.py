@@ -46,7 +46,7 @@ def draw_size_comparison(compared: SizeComparison, theme: Theme) -> go.Figure | 
             ],
             hovertemplate="%{text}<extra></extra>",
         )
-    apply_theme(figure, theme, 320)
+    apply_theme(figure, theme, 290)
     sizes = [member.size or 1 for members in timed.values() for member in members]
     kind = "log" if max(sizes) > _WIDE_RANGE * min(sizes) else "linear"
     figure.update_xaxes(title_text=escape(compared.axis), type=kind, tickformat=",")

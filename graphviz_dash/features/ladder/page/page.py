@@ -51,6 +51,7 @@ from graphviz_dash.ui.page.frame import (
     get_theme,
     load_selected_experiment,
     show_empty_state,
+    show_fold,
 )
 from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.listing import toast_changes
@@ -108,17 +109,22 @@ def render() -> None:
     if report.engine is None and len(report.modes) > 1:
         show_modes_panel(report)
     if family.has_sizes:
-        with st.expander("Memory and startup by size", icon=":material/stacked_line_chart:"):
-            show_costs_panel(entry.key, number, family)
+        show_fold(
+            "Memory and startup by size",
+            "size-costs",
+            lambda: show_costs_panel(entry.key, number, family),
+            icon=":material/stacked_line_chart:",
+        )
     show_comparison_panel(entry.key, reports, family.family.name)
-    strip = None
     if family.is_segmented:
-        strip = st.expander("Anatomy of a step", icon=":material/view_week:")
+        show_fold(
+            "Anatomy of a step",
+            "segments",
+            lambda: show_segments_panel(entry, report, family),
+            icon=":material/view_week:",
+        )
     st.header("All graphs", anchor=False)
     show_members_table(entry, report, family)
-    if strip is not None:
-        with strip:
-            show_segments_panel(entry, report, family)
     if slots is not None:
         # Last, because it reads the graphs.
         mark_kernel_changes(entry.key, number, family_index, family, slots)

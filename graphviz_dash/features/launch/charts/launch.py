@@ -12,7 +12,6 @@ from graphviz_dash.charts.figures.axes import compute_log_ticks, format_tick
 from graphviz_dash.charts.figures.theme import (
     apply_theme,
     compute_tick_width,
-    move_legend_to_page,
     set_fixed_margins,
 )
 from graphviz_dash.charts.palette import MODULE_SHADES
@@ -103,7 +102,7 @@ def draw_launch_costs(
         ticks = compute_log_ticks(values)
         labels = [format_tick(1e3 * tick) for tick in ticks]
         figure.update_yaxes(tickvals=ticks, ticktext=labels)
-    move_legend_to_page(apply_theme(figure, theme, _CHART_HEIGHT))
+    apply_theme(figure, theme, _CHART_HEIGHT)
     return set_fixed_margins(figure, compute_tick_width(labels))
 
 

@@ -34,7 +34,7 @@ _SYMBOLS: Final = {
 }
 _ROW_HEIGHT: Final = 58
 _ROW_OFFSET: Final = 0.13
-_VERTICAL_MARGIN: Final = 120
+_VERTICAL_MARGIN: Final = 81
 
 
 def draw_observers(effect: ObserverEffect, theme: Theme) -> go.Figure:

@@ -50,8 +50,7 @@ def draw_plan_memory(plan: ParallelPlan, theme: Theme) -> go.Figure | None:
     if plan.memory_limit_bytes is not None:
         line = {"dash": "dot", "width": 1.5, "color": get_colour(BASELINE, theme)}
         figure.add_vline(x=plan.memory_limit_bytes / _MIB, line=line)
-    apply_theme(figure, theme, 260)
-    figure.update_layout(showlegend=True)
+    apply_theme(figure, theme, 230)
     figure.update_xaxes(title_text="MiB by number of streams (dotted: limit)", rangemode="tozero")
     top = 1.25 * longest_ns / unit.ns
     figure.update_yaxes(title_text=f"{unit.name} per replay", range=[0, top])

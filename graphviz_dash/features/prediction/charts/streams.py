@@ -67,8 +67,8 @@ def draw_streams(
         y=lower_bound_ns / unit.ns,
         line={"dash": "dot", "width": 1.5, "color": get_colour(CRITICAL, theme)},
     )
-    apply_theme(figure, theme, 230)
     figure.update_layout(showlegend=bool(measured))
+    apply_theme(figure, theme, 230)
     figure.update_xaxes(title_text="streams (dotted: lower bound)", type="category", showgrid=False)
     figure.update_yaxes(
         title_text=f"{unit.name}, predicted", range=[0, prediction.captured_ns / unit.ns * 1.12]

@@ -16,6 +16,7 @@ from graphviz_dash.app.compare.charts.comparison import (
     draw_time_breakdown,
 )
 from graphviz_dash.charts.figures.axes import compute_log_ticks
+from graphviz_dash.charts.figures.theme import build_translucent
 from graphviz_dash.charts.palette import BASELINE, CATEGORY_SHADES, RUN, get_run_shade
 from graphviz_dash.charts.shades import IDLE, Theme, get_colour
 from graphviz_dash.ingest.load import load_experiment
@@ -174,6 +175,20 @@ def test_every_trace_has_a_colour_of_the_palette(result: Comparison, theme: Them
     assert [(trace.line.color, trace.line.dash) for trace in drawn] == [
         (inks[1], "dash"),
         (inks[1], "solid"),
+    ]
+
+
+def test_the_page_has_the_legend_of_lines_and_their_interval(result: Comparison) -> None:
+    assert result.best is not None
+    figure = draw_break_even(result, result.best, "light")
+    assert figure is not None
+    assert figure.layout.showlegend is False
+    colour = get_colour(RUN, "light")
+    band = {"colour": build_translucent(colour), "hatching": ""}
+    assert figure.layout.meta["keys"] == [
+        {"name": "95% interval", **band},
+        {"name": "eager", "colour": colour, "dash": "dash", "mark": ""},
+        {"name": "graph", "colour": colour, "dash": "solid", "mark": ""},
     ]
 
 

@@ -5,6 +5,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
@@ -28,6 +29,7 @@ from tests.ui.views.apptests import (
 )
 
 
+@pytest.mark.usefixtures("open_folds")
 def test_compare_shows_the_figures_of_the_comparison(roots: Path) -> None:
     path = make_experiment(roots / "toy", ("eager", "graph", "compile"))
     result = compare_runs(load_experiment(path))
@@ -39,6 +41,18 @@ def test_compare_shows_the_figures_of_the_comparison(roots: Path) -> None:
                 assert f">{figure.text}</span>" in told, (run.name, figure.metric.id)
     assert len(page.get("plotly_chart")) == 4
     assert page.query_params["experiment"] == "toy"
+
+
+def test_closed_folds_of_compare_send_no_tables_and_no_charts(roots: Path) -> None:
+    make_experiment(roots / "toy")
+    page = shown("compare", experiment="toy")
+    labels = [fold.label for fold in page.expander]
+    assert "Kernels per traced step" in labels
+    assert [label for label in labels if "Method and matched kernels" in label]
+    # Shares of the difference; waterfall, breakdown and iterations.
+    assert len(page.dataframe) == 1
+    assert len(page.get("plotly_chart")) == 3
+    assert not page.text_input
 
 
 def test_compare_shows_the_prediction_beside_the_measurement(roots: Path) -> None:
@@ -79,6 +93,7 @@ def _kernels(page: AppTest) -> Any:
     return next(one.value for one in page.dataframe if "Kernel" in one.value.columns)
 
 
+@pytest.mark.usefixtures("open_folds")
 def test_the_kernels_are_searched_by_name_and_category(roots: Path) -> None:
     make_experiment(roots / "toy")
     page = shown("compare", experiment="toy")
@@ -116,6 +131,7 @@ def test_a_run_on_several_streams_is_one_more_mode(roots: Path) -> None:
     assert "overwrites its output: float32 [16]" in graph
 
 
+@pytest.mark.usefixtures("open_folds")
 def test_figures_carry_names_as_text_too(roots: Path) -> None:
     folder = roots / "toy"
     make_run(folder, "eager")
@@ -135,6 +151,7 @@ def test_a_prediction_is_shown_of_the_chosen_run_alone(roots: Path) -> None:
     assert said not in markup(shown("compare", experiment="toy", run="callables"))
 
 
+@pytest.mark.usefixtures("open_folds")
 def test_kernels_stand_in_the_order_of_the_change_of_the_chosen_run(
     look_in: LookIn,
 ) -> None:

@@ -43,7 +43,8 @@ def test_a_server(service: Path) -> None:
     assert said.count("6 sizes \N{RIGHTWARDS ARROW} ") == 1
     assert "A request of 33, one above the largest graph, takes 4.00 ms without a graph" in said
     charts = [chart.proto.id for chart in page.get("plotly_chart")]
-    assert len(charts) == 3
+    # Memory and startup by size are folded.
+    assert len(charts) == 2
 
 
 def test_the_steps_of_an_engine_by_mode(roots: Path) -> None:
@@ -124,6 +125,7 @@ def test_another_row_leads_to_its_graph_in_the_bar_too(tab_of_rare: Page) -> Non
         expect(page.locator("[data-testid=stException]")).to_have_count(0)
 
 
+@pytest.mark.usefixtures("open_folds")
 def test_segments(roots: Path) -> None:
     make_segmented(roots / "training", segments=4, repeats=2)
     said = markup(shown("graphs", experiment="training"))
