@@ -135,8 +135,11 @@ def _click(page: Page, name: str) -> Page:
 
 
 def _close(page: Page) -> None:
-    """Close a window, which Chromium forgets while another site's page is being loaded."""
-    page.wait_for_load_state()
+    """Close a window, which Chromium forgets while another site's page is being loaded.
+
+    A new window is empty and complete before it loads its page.
+    """
+    page.wait_for_url(lambda url: url != "about:blank")
     page.close()
 
 
