@@ -21,9 +21,9 @@ from graphviz_dash.units import pluralize
 class RowRepairs(Struct, frozen=True):
     """Numbers of repaired rows of one table."""
 
-    repeated: int = 0
+    repeats: int = 0
     """Dropped rows."""
-    split: int = 0
+    splits: int = 0
     """Captured copies with two rows, now one."""
 
 
@@ -34,11 +34,11 @@ def repair_rows(
 
     Returns the rows, their indices in traceEvents, and the numbers of repaired rows.
     """
-    frame, events, repeated = drop_repeated_rows(name, frame, events)
-    split = 0
+    frame, events, repeats = drop_repeated_rows(name, frame, events)
+    splits = 0
     if name == "gpu" and frame["graph_node_id"].null_count() < frame.height:
-        frame, events, split = merge_split_copies(frame, events)
-    return frame, events, RowRepairs(repeated, split)
+        frame, events, splits = merge_split_copies(frame, events)
+    return frame, events, RowRepairs(repeats, splits)
 
 
 def drop_repeated_rows(
@@ -101,25 +101,25 @@ def merge_split_copies(gpu: pl.DataFrame, events: pl.Series) -> tuple[pl.DataFra
     if not pairs.height:
         return gpu, events, 0
     dur = gpu["dur"].scatter(pairs["first"], pairs["dur"])
-    is_kept = np.ones(gpu.height, np.bool_)
-    is_kept[pairs["second"].to_numpy()] = False
-    mask = pl.Series(is_kept)
+    has_row = np.ones(gpu.height, np.bool_)
+    has_row[pairs["second"].to_numpy()] = False
+    mask = pl.Series(has_row)
     return gpu.with_columns(dur).filter(mask), events.filter(mask), pairs.height
 
 
 def describe_repairs(repairs: Iterable[RowRepairs]) -> Iterator[TraceProblem]:
     """Describe the repaired rows of all tables."""
     repairs = tuple(repairs)
-    if total := sum(table.repeated for table in repairs):
+    if total := sum(table.repeats for table in repairs):
         yield TraceProblem(
             "repeated-events",
             f"{pluralize(total, 'slice')} occur several times in the file with equal times and "
             "ids, as in files that were joined twice. Each counts once.",
         )
-    if split := sum(table.split for table in repairs):
+    if splits := sum(table.splits for table in repairs):
         yield TraceProblem(
             "split-copies",
-            f"{pluralize(split, 'captured copy')} had two rows with the full size each: newer "
+            f"{pluralize(splits, 'captured copy')} had two rows with the full size each: newer "
             "drivers report a row for each of two kernels. Each copy counts once, from the start "
             "of the first to the end of the second row.",
         )
