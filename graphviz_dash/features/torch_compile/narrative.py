@@ -88,13 +88,13 @@ def summarize_compilation(report: CompileReport) -> str:
 
 def _describe_absent_causes(report: CompileReport) -> str:
     """Describe compiled code in which nothing prevents CUDA graphs."""
-    is_disabled = _has_graphs_disabled(report)
+    lacks_graphs = _has_graphs_disabled(report)
     if report.program_graphs:
         text = f"The program captures {pluralize(report.program_graphs, 'CUDA graph')} itself; "
-        if is_disabled:
+        if lacks_graphs:
             return f"{text}the traced steps launch none of them."
         return f"{text}the Graph page and ladder explain steps without one."
-    if is_disabled:
+    if lacks_graphs:
         return 'CUDA graphs were not enabled: torch.compile(mode="reduce-overhead") enables them.'
     return "No recorded cause prevents CUDA graphs."
 
