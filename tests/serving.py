@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +60,7 @@ def served(
     )
     address = f"http://127.0.0.1:{port}"
     try:
-        _wait_for(f"{address}/_stcore/health", server)
+        wait_for_server(address, lambda: server.poll() is None)
         _PIDS.add(server.pid)
         yield Served(address, server.pid, (time.perf_counter() - begun) * 1000)
     finally:
@@ -75,11 +75,16 @@ def print_server_stacks() -> None:
     time.sleep(_DUMP_S)
 
 
-def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
+def wait_for_server(address: str, lives: Callable[[], bool]) -> None:
+    """Wait until the server at ``address`` answers.
+
+    Raises:
+        AssertionError: it did not answer within START_SECONDS, or ended before.
+    """
     until = time.monotonic() + START_SECONDS
-    while time.monotonic() < until and server.poll() is None:
+    while time.monotonic() < until and lives():
         try:
-            with urllib.request.urlopen(address, timeout=2):
+            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2):
                 return
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             time.sleep(0.01)

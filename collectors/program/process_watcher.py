@@ -45,8 +45,8 @@ class ProcessWatcher:
         self._guard = Guard(self._stop_failing_recorder)
         self._earlier = ReplayCounter("earlier", None)
         self._ledger = StartupLedger(self._guard)
-        self._recorder: ProgramRecorder | None = self._create_recorder(folder)
         self._parents: ProgramRecorder | None = None
+        self._set_recorder(self._create_recorder(folder))
         self._stopped: ProgramRecorder | None = None
 
     @contextmanager
@@ -77,14 +77,16 @@ class ProcessWatcher:
         recorder = self._recorder
         if recorder is not None:
             recorder.end_traces(detach=goes_on)
-        recorder, self._recorder = self._recorder or self._stopped, None
+        recorder = self._recorder or self._stopped
+        self._set_recorder(None)
         self._stopped = None
         if recorder is not None:
             recorder.finish()
 
     def _stop_failing_recorder(self) -> None:
         """Stop a recorder that keeps failing; :meth:`finish` writes what it has."""
-        recorder, self._recorder = self._recorder, None
+        recorder = self._recorder
+        self._set_recorder(None)
         if recorder is not None:
             self._stopped = recorder
             recorder.stop_early()
@@ -104,7 +106,8 @@ class ProcessWatcher:
             self._ledger.stop()
             if self._recorder is not None:
                 self._recorder.disable()
-                self._parents, self._recorder = self._recorder, None
+                self._parents = self._recorder
+            self._set_recorder(None)
             self._earlier.replays = 0
             if self._parents is not None and self._follow is not None:
                 self._ledger = StartupLedger(self._guard)
@@ -118,14 +121,10 @@ class ProcessWatcher:
 
     # Calls from torch's methods.
 
-    def label(self, labels: Said) -> LabelScope | None:
-        """Create the block of a label. None without a recorder."""
-        with self._guard:
-            if self._parents is not None:
-                self._create_fork_recorder()
-            if self._recorder is not None:
-                return self._recorder.loop.label(labels)
-        return None
+    def _open_label(self, labels: Said) -> LabelScope | None:
+        """Create the block of a label, perhaps the first in a forked child."""
+        self._create_fork_recorder()
+        return None if self._recorder is None else self._recorder.loop.label(labels)
 
     def begin_capture(self, graph: object, pool: Any) -> ReplayCounter | None:
         """Handle the start of a capture, perhaps the first in a forked child."""
@@ -189,7 +188,14 @@ class ProcessWatcher:
             parents.restore_torch()
             recorder = self._create_recorder(self._follow())
             recorder.start(forked=True)
-            self._recorder = recorder
+            self._set_recorder(recorder)
+
+    def _set_recorder(self, recorder: ProgramRecorder | None) -> None:
+        self._recorder: ProgramRecorder | None = recorder
+        open_label = self._open_label if recorder is None else recorder.loop.label
+        # Most frequent entry besides a replay: no Python function between program and guard.
+        self.label: Callable[[Said], LabelScope | None] = partial(self._guard.call, open_label)
+        """Creates the block of a label. None without a recorder."""
 
     def _create_recorder(self, folder: ProcessFolder) -> ProgramRecorder:
         return ProgramRecorder(self._settings, folder, self._earlier, self._guard, self._ledger)

@@ -305,17 +305,22 @@ _MAX_STEP_TIMES: Final = 2
 def format_recorded_steps(run: RunComparison) -> str:
     """Format median and range of recorded steps if their mean is untypical, as in a server that
     waits for requests; empty otherwise, and if the CPU runs ahead of the GPU."""
-    recording, times = run.run.recording, list_step_times(run.run)
-    if run.step.value is None or len(times) < _MIN_STEPS_FOR_PERCENTILES:
+    times = list_step_times(run.run)
+    if run["recorded_step"].value is None or len(times) < _MIN_STEPS_FOR_PERCENTILES:
         return ""
     middle = median(times)
-    if max(mean(times), run.step.value) <= _SKEWED_MEAN_RATIO * middle:
+    if mean(times) <= _SKEWED_MEAN_RATIO * middle:
         return ""
-    if recording is not None and (recording.final_wait_ns or 0) > middle:
-        return ""  # The steps only show the time of launches.
     twentieths = quantiles(times, n=20)
     span = f"{format_ns(twentieths[0])} to {format_ns(twentieths[-1])}"
     return f"median step {format_ns(middle)}, 90% within {span}"
+
+
+def format_statistic(run: RunComparison) -> str:
+    """Format the statistic of a recorded step as a suffix of its time; empty otherwise."""
+    if run.run.recording is None:
+        return ""
+    return f" (recorded {run.recorded_statistic})"
 
 
 def _describe_graph_share(run: RunComparison) -> Iterator[AnswerPart]:
@@ -393,7 +398,7 @@ def _describe_outcome(run: RunComparison, step_ns: float, saving: float) -> Iter
     if run.outcome is not Outcome.WRONG_RESULT:
         yield AnswerPart(", ")
         yield _format_times(step_ns, saving)
-    yield AnswerPart(", as recorded." if run.run.recording else ".")
+    yield AnswerPart(f"{format_statistic(run)}.")
 
 
 def _choose_lead(run: RunComparison) -> str:

@@ -11,7 +11,12 @@ from graphviz_dash.analysis.metrics.run_selection import get_family
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Pass
-from graphviz_dash.narrative.answer import describe_costs, describe_verdict, format_recorded_steps
+from graphviz_dash.narrative.answer import (
+    describe_costs,
+    describe_verdict,
+    format_recorded_steps,
+    format_statistic,
+)
 from graphviz_dash.narrative.prediction import format_predicted_gain
 from graphviz_dash.units import (
     format_ns,
@@ -61,7 +66,7 @@ def describe_run(run: RunComparison) -> str:
             return format_failure(name, run.failures[0])
         return f"{name} has no step time: {run.step.missing.reason if run.step.missing else ''}"
     if run.speedup.value is None or saving is None:
-        context = ", as recorded" if run.run.recording else ""
+        context = format_statistic(run)
         steps = format_recorded_steps(run)
         parts = [
             f"{name}: {steps}" if steps else f"{name} takes {format_ns(step_ns)} per step{context}"

@@ -194,8 +194,8 @@ _TEXTS: Final[dict[CaveatCode, tuple[Text, Text]]] = {
         f"Collect with --skip {max(FEW_STEPS, 50)}.",
     ),
     CaveatCode.UNEVEN_STEPS: (
-        "recorded step: a mean, with {long_count:count} of {count:plural step} making up "
-        "{share:percent}; the median is {median:ns}, and {traced:ns} under the profiler",
+        "recorded steps: {long_count:count} of {count:plural step} make up {share:percent} of the "
+        "time; the median is {median:ns}, the mean {mean:ns}, and {traced:ns} under the profiler",
         "If the long steps belong to start-up (each new size prepares its kernels), collect "
         "with a larger --skip.",
     ),

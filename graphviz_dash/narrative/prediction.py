@@ -216,7 +216,8 @@ def format_predicted_times(prediction: Prediction) -> str:
     """Format the eager and the predicted step time with the source of the first."""
     side = {
         EagerSide.CLEAN: "measured without a profiler",
-        EagerSide.RECORDED: "as recorded",
+        EagerSide.RECORDED_MEDIAN: "recorded median",
+        EagerSide.RECORDED_MEAN: "recorded mean",
         EagerSide.TRACED: "under the profiler",
     }[prediction.eager_side]
     graphed = format_ns(prediction.graphed.value)
@@ -278,7 +279,8 @@ _GAPS: Final = {
 def list_prediction_reasons(prediction: Prediction) -> tuple[str, ...]:
     """List the numbers behind the prediction."""
     step, replay = prediction.step, prediction.replay
-    side = "" if prediction.eager_side is EagerSide.CLEAN else " under the profiler"
+    sides = {EagerSide.CLEAN: "", EagerSide.TRACED: " under the profiler"}
+    side = sides.get(prediction.eager_side, f" ({prediction.eager_side.value})")
     is_full_trace = prediction.covers_whole_trace
     period = f"{'the trace' if is_full_trace else 'the eager step'}{side}"
     share = min(step.busy_ns / prediction.eager_ns, 1.0) if prediction.eager_ns else 0.0

@@ -17,7 +17,8 @@ from graphviz_dash.units import format_bytes, pluralize
 _TILE_LABELS: Final = {
     "speedup": "Speedup",
     "recorded_speedup": "Speedup, recorded loop",
-    "recorded_step": "Step time, recorded loop",
+    "recorded_step": "Median step, recorded loop",
+    "recorded_mean": "Mean step, recorded loop",
     "step_time": "Step time",
     "launch_cpu_time": "Launch CPU time",
     "break_even": "Break-even replays",
@@ -27,6 +28,7 @@ _TILE_LABELS: Final = {
 MAIN_METRICS: Final = (
     "step_time",
     "recorded_step",
+    "recorded_mean",
     "speedup",
     "recorded_speedup",
     "launch_cpu_time",

@@ -18,6 +18,7 @@ from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.loop.family_report import has_many_graphs
 from graphviz_dash.analysis.memory.report import MemoryPart
 from graphviz_dash.analysis.metrics.kernel_table import build_kernel_table
+from graphviz_dash.analysis.metrics.recorded_step import StepStatistic
 from graphviz_dash.analysis.metrics.registry import METRICS
 from graphviz_dash.analysis.ranks.ranks import ModeRanks, compare_ranks
 from graphviz_dash.app.compare.command import compare_command
@@ -96,6 +97,8 @@ MEMORY_ROWS = {
     "prepare": "prepare_peak",
     "after capture": "prepare_peak",
 }
+STEPS = {"step", "median step", "mean step", "profiled"}
+"""Columns of a step time in a summary."""
 ALWAYS = {"json", "card", "compare page", "report", "compare", "compare --all"}
 """Surfaces that each experiment has."""
 
@@ -125,8 +128,7 @@ class Collector:
         }
 
     def find_step(self, run: str | None) -> str:
-        recorded = run is not None and self.result[run].run.recording is not None
-        return "recorded_step" if recorded else "step_time"
+        return "step_time" if run is None else self.result[run].step.metric.id
 
     def add_comparison(self) -> None:
         """Add JSON, card, report and the answer of each run."""
@@ -158,7 +160,7 @@ class Collector:
 
     def add_sentences(self, surface: str, run: RunComparison, text: str) -> None:
         figures, step = self.figures, self.find_step(run.name)
-        speedup = "recorded_speedup" if step == "recorded_step" else "speedup"
+        speedup = "speedup" if step == "step_time" else "recorded_speedup"
         figures.find(run.name, self.steady[run.name], surface, f"steady-state memory {SIZE}", text)
         figures.find(run.name, "peak_reserved_change", surface, f"peak memory {SIZE}", text)
         figures.find(run.name, "break_even", surface, r"paid back after ([\d,]+) replay", text)
@@ -177,7 +179,7 @@ class Collector:
                 self.figures.add_columns(surface, table, facts)
             if "baseline step" in table.head:
                 self.add_causes(surface, table)
-            if table.head[0] == "run" and {"step", "profiled"} & {*table.head}:
+            if table.head[0] == "run" and STEPS & {*table.head}:
                 self.add_summary(surface, table)
             if {"reserved", "device memory"} <= {first for first, *_ in table.rows} or [
                 first for first, *_ in table.rows
@@ -206,8 +208,9 @@ class Collector:
             if run not in self.steady:
                 continue
             step = self.find_step(run)
-            speedup = "recorded_speedup" if step == "recorded_step" else "speedup"
+            speedup = "speedup" if step == "step_time" else "recorded_speedup"
             metrics = {**facts, "step": step, "speedup": speedup, "steady mem.": self.steady[run]}
+            metrics |= {f"{statistic} step": statistic.metric for statistic in StepStatistic}
             if heading in metrics:
                 self.figures.add(run, metrics[heading], surface, text)
 
@@ -223,7 +226,8 @@ class Collector:
         facts = {
             "Speedup": "speedup",
             "Speedup, recorded loop": "recorded_speedup",
-            "Step time, recorded loop": "recorded_step",
+            "Median step, recorded loop": "recorded_step",
+            "Mean step, recorded loop": "recorded_mean",
             "Step time": "step_time",
             "Launch CPU time": "launch_cpu_time",
             "Break-even replays": "break_even",
@@ -296,7 +300,11 @@ class Collector:
             if has_compile_report(run.run):
                 page = shown("compile", experiment=name, run=run.name)
                 _, tiles = read_markup(markup(page))
-                self.figures.add(run.name, self.find_step(run.name), "compile page", tiles["Step"])
+                for title, fact in (
+                    ("Step", self.find_step(run.name)),
+                    *((f"{kind} step".capitalize(), kind.metric) for kind in StepStatistic),
+                ):
+                    self.figures.add(run.name, fact, "compile page", tiles.get(title))
                 figures.add(run.name, "graph_launches", "compile page", tiles["Graph launches"])
         if any(run.run.replay_trace is not None for run in result.runs):
             text = markup(shown("timeline", experiment=name))
@@ -468,9 +476,11 @@ class Collector:
         for table in tables:
             for first, *cells in table.rows:
                 if first == "step":
-                    is_timed = run[self.find_step(run.name)].value is not None
-                    fact = self.find_step(run.name) if is_timed else "traced_step_time"
+                    fact = "traced_step_time" if run.step.value is None else "step_time"
                     self.figures.add(run.name, fact, "compile", cells[0])
+                for statistic in StepStatistic:
+                    if first == f"{statistic} step":
+                        self.figures.add(run.name, statistic.metric, "compile", cells[0])
 
     def add_prediction(self, folder: Path) -> None:
         predicted = self.result.predicted_run

@@ -12,7 +12,7 @@ from tests.ui.waits import idle
 
 pytestmark = pytest.mark.ui
 
-SCREENS = ((1280, "dark"), (1280, "light"), (360, "dark"))
+SCREENS = ((1280, "light"), (1280, "dark"), (360, "dark"))
 HEIGHT = 860
 PAIR = urlencode({"experiment": format_pair_name("gpt-train/partial", "gpt-train/graph")})
 DAYS = urlencode({"experiment": format_pair_name("moved-inputs/graph", "mlp-train/graph")})

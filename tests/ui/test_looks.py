@@ -38,7 +38,8 @@ from tests.ui.waits import idle
 pytestmark = pytest.mark.ui
 
 WIDTH, HEIGHT = 1280, 860
-PATIENCE: Final = 5
+PATIENCE: Final = 20
+"""Pictures taken, a second apart, before one that differs is a failure."""
 
 
 @dataclass(frozen=True)

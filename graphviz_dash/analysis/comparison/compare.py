@@ -13,6 +13,7 @@ from graphviz_dash import progress
 from graphviz_dash.analysis.absence import explain_missing
 from graphviz_dash.analysis.comparison.break_even import compute_break_even
 from graphviz_dash.analysis.comparison.families import MetricInputs, compute_metrics
+from graphviz_dash.analysis.comparison.recorded_figures import select_statistic
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.comparison.unseen_graphs import find_unseen_graphs
 from graphviz_dash.analysis.comparison.verdict import decide_outcome
@@ -49,6 +50,7 @@ from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.units import format_count
 
 if TYPE_CHECKING:
+    from graphviz_dash.analysis.metrics.recorded_step import StepStatistic
     from graphviz_dash.analysis.metrics.run_metrics import MetricValue
     from graphviz_dash.analysis.replays.replays import ReplayMatch
 
@@ -77,6 +79,8 @@ class TracedWork(Struct, frozen=True):
     """Wait times of collectives, by name of runs with other ranks."""
     lacks_clean_times: bool
     """True if no run was timed without a profiler."""
+    recorded_statistic: StepStatistic
+    """Statistic that compares recorded runs."""
 
     def compute_coverage(self, run: Run) -> Coverage | Missing:
         """Compute the share of the traced steps of ``run`` that ran from graphs."""
@@ -180,8 +184,11 @@ def collect_traced_work(
         if run.replay_trace is not None
     }
     lacks_clean_times = run_selection.is_untimed(experiment)
+    statistic = select_statistic(experiment.runs)
     if not compared:
-        return TracedWork(steps_by_run, complete, integrity, {}, {}, {}, lacks_clean_times)
+        return TracedWork(
+            steps_by_run, complete, integrity, {}, {}, {}, lacks_clean_times, statistic
+        )
     waits = compute_rank_waits(experiment)
     typical: dict[str, TypicalStep | Missing] = {}
     for number, run in enumerate(experiment.runs):
@@ -198,7 +205,9 @@ def collect_traced_work(
         for name, ranks in group_rank_families(experiment).items()
     }
     return TracedWork(
-        steps_by_run, complete, integrity, typical, last_arrivals, waits, lacks_clean_times
+        *(steps_by_run, complete, integrity, typical, last_arrivals, waits),
+        lacks_clean_times=lacks_clean_times,
+        recorded_statistic=statistic,
     )
 
 
@@ -290,13 +299,14 @@ def _compare_run(
         coverage=work.compute_coverage(run),
         waterfall=work.compute_waterfall(run, baseline),
         prediction=predict_from_baseline(run, baseline, predictions),
+        recorded_statistic=work.recorded_statistic,
     )
     graph_prediction = predictions.get(run)
     figures = compute_metrics(inputs)
     replays_match = replays_match or not any(
         _is_whole_step_graph(side) for side in (run, baseline_run) if side is not None
     )
-    step = figures["recorded_step" if run.recording else "step_time"]
+    step = figures[work.recorded_statistic.metric if run.recording else "step_time"]
     speedup = figures["recorded_speedup" if run.recording else "speedup"]
     return RunComparison(
         run=run,
@@ -304,6 +314,7 @@ def _compare_run(
         baseline_run=baseline_run,
         is_baseline=is_baseline,
         metrics=tuple(figures.values()),
+        recorded_statistic=work.recorded_statistic,
         outcome=decide_outcome(
             speedup, replays_match=replays_match, failed=bool(run.manifest.failures)
         ),

@@ -32,6 +32,7 @@ from graphviz_dash.analysis.prediction.evaluation import compute_prediction_metr
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.metrics.graph_coverage import Coverage
+    from graphviz_dash.analysis.metrics.recorded_step import StepStatistic
     from graphviz_dash.analysis.prediction.predict import Prediction
     from graphviz_dash.analysis.step_comparison.waterfall import Waterfall
     from graphviz_dash.analysis.trace.integrity import TraceIntegrity
@@ -57,6 +58,8 @@ class MetricInputs(Struct, frozen=True):
     """Breakdown of the difference from the baseline."""
     prediction: Prediction | Missing
     """Prediction from the baseline alone."""
+    recorded_statistic: StepStatistic
+    """Statistic that compares recorded runs of the experiment."""
 
 
 MetricsById: TypeAlias = Mapping[str, MetricValue]
@@ -71,7 +74,7 @@ METRIC_FAMILIES: Final[tuple[Callable[[MetricInputs, MetricsById], Iterable[Metr
     lambda of, _: compute_traced_metrics(of.run, of.traced_steps, of.integrity),
     lambda of, _: compute_coverage_metrics(of.coverage),
     lambda of, _: count_graph_objects(of.run),
-    lambda of, _: compute_program_metrics(of.run, of.baseline),
+    lambda of, _: compute_program_metrics(of.run, of.baseline, of.recorded_statistic),
     lambda of, done: compute_traced_ratios(of.run, done, of.traced_steps),
     lambda of, done: (compute_one_off_metric(of.run, done["step_time"]),),
     lambda of, done: compute_throughput(of.run, done["step_interval"]),

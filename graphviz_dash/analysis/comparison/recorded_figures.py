@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import exp, hypot, log
 from typing import TYPE_CHECKING, Final
 
@@ -15,18 +15,19 @@ from graphviz_dash.analysis.loop.loop_columns import CAPTURE, NONE, LoopColumns,
 from graphviz_dash.analysis.loop.padding import combine_costs
 from graphviz_dash.analysis.metrics.recorded_step import (
     RecordedStep,
+    StepFigure,
+    StepStatistic,
     compute_recorded_step,
-    find_long_steps,
+    has_mostly_long_steps,
     make_untimed,
+    summarise_steps,
 )
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue, make_missing_value, make_value
-from graphviz_dash.analysis.metrics.thresholds import MAX_LONG_STEP_SHARE
-from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind, summarise
+from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.loop import ProgramLoop
 
 if TYPE_CHECKING:
-    from graphviz_dash.model.recording import Recording
     from graphviz_dash.model.run import Run
 
 
@@ -38,14 +39,16 @@ def compute_recorded_metrics(run: Run) -> Iterator[MetricValue]:
     """Compute the step time in the program's loop and the number of graph launches."""
     recording = run.recording
     if recording is None:
-        for metric in ("recorded_step", "recorded_pauses", "recorded_replays"):
+        for metric in ("recorded_step", "recorded_mean", "recorded_pauses", "recorded_replays"):
             yield make_missing_value(metric, _explain_not_recorded(run))
         return
     step = compute_program_step(run)
-    if isinstance(step, Missing):
-        yield make_missing_value("recorded_step", step)
-    else:
-        yield make_value("recorded_step", step.ns, step.spread)
+    for statistic in StepStatistic:
+        figure = step if isinstance(step, Missing) else step.get_figure(statistic)
+        if isinstance(figure, Missing):
+            yield make_missing_value(statistic.metric, figure)
+        else:
+            yield make_value(statistic.metric, figure.ns, figure.spread)
     pauses = compute_recorded_step(recording)
     if isinstance(pauses, Missing):
         yield make_missing_value("recorded_pauses", pauses)
@@ -55,48 +58,69 @@ def compute_recorded_metrics(run: Run) -> Iterator[MetricValue]:
     yield make_value("recorded_replays", replays)
 
 
-def compute_relative_recorded_metrics(run: Run, baseline: Run | Missing) -> Iterator[MetricValue]:
-    """Compute ``RELATIVE_RECORDED_METRICS``."""
+def select_statistic(runs: Iterable[Run]) -> StepStatistic:
+    """Select the statistic that compares recorded ``runs``: the mean if a step has no median."""
+    steps = [compute_program_step(run) for run in runs if run.recording is not None]
+    lacks_median = any(not isinstance(step, Missing) and not step.is_median for step in steps)
+    return StepStatistic.MEAN if lacks_median else StepStatistic.MEDIAN
+
+
+def compute_relative_recorded_metrics(
+    run: Run, baseline: Run | Missing, statistic: StepStatistic | None = None
+) -> Iterator[MetricValue]:
+    """Compute ``RELATIVE_RECORDED_METRICS``; ``statistic`` is selected for both runs if None."""
     after = compute_program_step(run)
     before = baseline if isinstance(baseline, Missing) else _compute_baseline_step(baseline)
     for side in (after, before):
         if isinstance(side, Missing):
             yield from (make_missing_value(metric, side) for metric in RELATIVE_RECORDED_METRICS)
             return
-    if isinstance(after, Missing) or isinstance(before, Missing):
+    if isinstance(after, Missing) or isinstance(before, Missing) or isinstance(baseline, Missing):
         return
-    if after.is_median != before.is_median:
+    if statistic is None:
+        statistic = select_statistic((run, baseline))
+    # A mean that contains waits for requests says nothing about the steps.
+    if statistic is StepStatistic.MEAN and any(
+        step.is_median and has_mostly_long_steps(side.recording)
+        for step, side in ((before, baseline), (after, run))
+    ):
         yield from (
             make_missing_value(metric, _UNLIKE_STEPS) for metric in RELATIVE_RECORDED_METRICS
         )
         return
-    speedup, saving = _estimate_intervals(before, after) or (None, None)
-    yield make_value("recorded_speedup", before.ns / after.ns, speedup)
-    yield make_value("recorded_saving", before.ns - after.ns, saving)
+    first, second = before.get_figure(statistic), after.get_figure(statistic)
+    if isinstance(first, Missing) or isinstance(second, Missing):
+        raise ValueError(f"{statistic} of {run.name} and {baseline.name} is not known")
+    intervals = [step.estimate_interval(statistic) for step in (before, after)]
+    speedup, saving = _estimate_intervals((first.ns, second.ns), *intervals) or (None, None)
+    yield make_value("recorded_speedup", first.ns / second.ns, speedup)
+    yield make_value("recorded_saving", first.ns - second.ns, saving)
 
 
-def _estimate_intervals(before: RecordedStep, after: RecordedStep) -> tuple[Spread, Spread] | None:
-    """Estimate 95% intervals of ratio and difference of two steps from their own intervals.
+def _estimate_intervals(
+    steps: tuple[float, float], first: Spread | None, second: Spread | None
+) -> tuple[Spread, Spread] | None:
+    """Estimate 95% intervals of ratio and difference of two ``steps`` from their own intervals.
 
     By the recovery of variances, for the ratio of the logarithms (Zou and Donner 2008,
     Statistics in Medicine 27, 1693). None if a step has no interval.
     """
-    first, second = before.spread, after.spread
     if first is None or second is None or first.high is None or second.high is None:
         return None
-    if {first.kind, second.kind} != {SpreadKind.INTERVAL} or min(first.low, second.low) <= 0:
+    if min(first.low, second.low) <= 0:
         return None
     samples = min(first.samples, second.samples)
-    ratio, difference = before.ns / after.ns, before.ns - after.ns
+    before, after = steps
+    ratio, difference = before / after, before - after
     speedup = Spread(
-        ratio * exp(-hypot(log(before.ns / first.low), log(second.high / after.ns))),
-        ratio * exp(hypot(log(first.high / before.ns), log(after.ns / second.low))),
+        ratio * exp(-hypot(log(before / first.low), log(second.high / after))),
+        ratio * exp(hypot(log(first.high / before), log(after / second.low))),
         SpreadKind.INTERVAL,
         samples,
     )
     saving = Spread(
-        difference - hypot(before.ns - first.low, second.high - after.ns),
-        difference + hypot(first.high - before.ns, after.ns - second.low),
+        difference - hypot(before - first.low, second.high - after),
+        difference + hypot(first.high - before, after - second.low),
         SpreadKind.INTERVAL,
         samples,
     )
@@ -106,46 +130,43 @@ def _estimate_intervals(before: RecordedStep, after: RecordedStep) -> tuple[Spre
 def get_recorded_step_ns(run: Run) -> float | None:
     """Return the step time of the program's loop in ns; None if unknown."""
     step = compute_program_step(run)
-    return None if isinstance(step, Missing) else step.ns
+    return None if isinstance(step, Missing) else step.main.ns
 
 
 def compute_program_step(run: Run) -> RecordedStep | Missing:
     """Compute the step of the program's loop.
 
-    A server whose steps have no synchronization has the mean interval of its graph families. If a
-    few long steps take most of the time, such as waits for requests, it is the median. That needs
-    a CPU that does not run ahead of the GPU. The median of an engine covers all its steps, also
-    those after the traced window.
+    A server whose steps have no synchronization has the intervals of its graph families. If a few
+    long steps take most of the time, such as waits for requests, the median of an engine covers all
+    its steps, also those after the traced window.
     """
-    recording = run.recording
+    recording, loop = run.recording, run.loop
     if recording is None:
         return _explain_not_recorded(run)
-    step = compute_recorded_step(recording)
-    if run.loop is None or recording.profiler_active:
-        return step
+    if loop is None or recording.profiler_active:
+        return compute_recorded_step(recording)
+    contains_replays = _has_steps_above_replays(loop)
+    step = compute_recorded_step(
+        recording, runs_ahead=None if contains_replays is None else not contains_replays
+    )
     if isinstance(step, Missing):
-        loop_ns = compute_loop_step_ns(run.loop)
-        return step if loop_ns is None else RecordedStep(loop_ns, None, 0, 0.0)
-    summary = summarise(recording.step_ns)
-    if summary is None or find_long_steps(recording)[1] <= MAX_LONG_STEP_SHARE:
+        periods = list_loop_periods(loop)
+        return step if not periods else _summarise_periods(periods)
+    periods = list_engine_periods(loop)
+    if not periods or not step.is_median or not has_mostly_long_steps(recording):
         return step
-    summary = summarise(_list_steps(run.loop, recording)) or summary
-    if not _has_steps_above_replays(run.loop):
-        return step
-    return replace(step, ns=summary.median, spread=summary.spread, is_median=True)
+    return replace(step, median=summarise_steps(periods), times=periods)
 
 
-def list_step_times(run: Run) -> Sequence[int]:
-    """List the times that :func:`compute_program_step` summarizes, in ns; empty if unknown."""
-    recording, step = run.recording, compute_program_step(run)
-    if recording is None:
-        return ()
-    is_median = not isinstance(step, Missing) and step.is_median
-    return _list_steps(run.loop, recording) if is_median else recording.step_ns
+def _summarise_periods(periods: Sequence[int]) -> RecordedStep:
+    mean = StepFigure(float(np.mean(periods)), None)
+    return RecordedStep(summarise_steps(periods), mean, periods, 0, 0.0)
 
 
-def _list_steps(loop: ProgramLoop | None, recording: Recording) -> Sequence[int]:
-    return (list_engine_periods(loop) if loop is not None else ()) or recording.step_ns
+def list_step_times(run: Run) -> Sequence[float]:
+    """List the times of the median of :func:`compute_program_step` in ns; empty if unknown."""
+    step = compute_program_step(run)
+    return () if isinstance(step, Missing) else step.times
 
 
 def _compute_baseline_step(run: Run) -> RecordedStep | Missing:
@@ -155,8 +176,7 @@ def _compute_baseline_step(run: Run) -> RecordedStep | Missing:
 
 _UNLIKE_STEPS: Final = Missing(
     Fact.RECORDED_STEP,
-    "the step of one run is a mean, that of the other a median, because a few long steps take "
-    "most of its time",
+    "a few long steps take most of the time of one run, and single steps of the other are unknown",
 )
 
 
@@ -169,11 +189,11 @@ def _explain_not_recorded(run: Run) -> Missing:
 _MIN_STEPS: Final = 32
 
 
-def compute_loop_step_ns(loop: ProgramLoop) -> float | None:
-    """Compute the mean interval between settled steps of a family, in ns.
+def list_loop_periods(loop: ProgramLoop) -> list[int]:
+    """List the intervals between settled steps of a family, in ns.
 
-    None with fewer than 32 steps, without GPU times, or if replays last longer than the interval:
-    the CPU then runs ahead.
+    Empty with fewer than 32 steps, without GPU times, or if replays last longer than the mean
+    interval: the CPU then runs ahead.
     """
     columns = build_loop_columns(loop)
     rows = [
@@ -184,11 +204,12 @@ def compute_loop_step_ns(loop: ProgramLoop) -> float | None:
     ]
     timed_rows = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
     if len(timed_rows) < _MIN_STEPS:
-        return None
+        return []
     period, replay = _compute_period_and_replay(columns, timed_rows)
     if replay is None or replay > period:
-        return None
-    return float(columns.period_ns[timed_rows].mean())
+        return []
+    periods: list[int] = columns.period_ns[timed_rows].tolist()
+    return periods
 
 
 def compute_loop_replay_ns(loop: ProgramLoop) -> float | None:
@@ -197,16 +218,18 @@ def compute_loop_replay_ns(loop: ProgramLoop) -> float | None:
     return _compute_period_and_replay(columns, np.flatnonzero(columns.period_ns != NONE))[1]
 
 
-def _has_steps_above_replays(loop: ProgramLoop) -> bool:
+def _has_steps_above_replays(loop: ProgramLoop) -> bool | None:
     """Check that the median interval of steps with a replay is not below the replay's GPU time.
-    False if no replay was timed.
+    None if no replay was timed.
 
     Other steps, such as calls during start-up, may be shorter than a replay.
     """
     columns = build_loop_columns(loop)
     rows = np.flatnonzero(columns.is_replay & (columns.period_ns != NONE))
     replay_ns = compute_loop_replay_ns(loop)
-    return replay_ns is not None and replay_ns <= float(np.median(columns.period_ns[rows]))
+    if replay_ns is None or not len(rows):
+        return None
+    return replay_ns <= float(np.median(columns.period_ns[rows]))
 
 
 def list_engine_periods(loop: ProgramLoop) -> list[int]:
@@ -219,24 +242,26 @@ def list_engine_periods(loop: ProgramLoop) -> list[int]:
     return periods if len(periods) >= _MIN_STEPS else []
 
 
-def _compute_period_and_replay(columns: LoopColumns, timed: Ints) -> tuple[float, float | None]:
+def _compute_period_and_replay(columns: LoopColumns, rows: Ints) -> tuple[float, float | None]:
     member_ids = columns.family * (1 + int(columns.member.max())) + columns.member
-    is_sampled = columns.is_replay & (columns.gpu_ns != NONE)
+    has_samples = columns.is_replay & (columns.gpu_ns != NONE)
     medians = {
-        member: float(np.median(columns.gpu_ns[is_sampled & (member_ids == member)]))
-        for member in np.unique(member_ids[is_sampled]).tolist()
+        member: float(np.median(columns.gpu_ns[has_samples & (member_ids == member)]))
+        for member in np.unique(member_ids[has_samples]).tolist()
     }
-    measured_rows = timed[columns.is_replay[timed] & np.isin(member_ids[timed], list(medians))]
+    measured_rows = rows[columns.is_replay[rows] & np.isin(member_ids[rows], list(medians))]
     if not len(measured_rows):
         return 0.0, None
     replays = [medians[member] for member in member_ids[measured_rows].tolist()]
     return float(columns.period_ns[measured_rows].mean()), sum(replays) / len(replays)
 
 
-def compute_program_metrics(run: Run, baseline: Run | Missing) -> Iterator[MetricValue]:
-    """Compute step metrics, relative metrics and graph family metrics."""
+def compute_program_metrics(
+    run: Run, baseline: Run | Missing, statistic: StepStatistic
+) -> Iterator[MetricValue]:
+    """Compute step metrics, relative metrics by ``statistic`` and graph family metrics."""
     yield from compute_recorded_metrics(run)
-    yield from compute_relative_recorded_metrics(run, baseline)
+    yield from compute_relative_recorded_metrics(run, baseline, statistic)
     yield from compute_loop_metrics(run)
 
 

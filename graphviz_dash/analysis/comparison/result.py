@@ -12,6 +12,7 @@ from graphviz_dash.analysis.comparison.break_even import BreakEven
 from graphviz_dash.analysis.comparison.verdict import Outcome
 from graphviz_dash.analysis.metrics.caveats import Caveat
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
+from graphviz_dash.analysis.metrics.recorded_step import StepStatistic
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue
 from graphviz_dash.analysis.metrics.run_selection import (
     get_family,
@@ -43,6 +44,8 @@ class RunComparison(Struct, frozen=True, dict=True):
     """True for the baseline, including that of one rank."""
     metrics: tuple[MetricValue, ...]
     """All of the registry, in its order."""
+    recorded_statistic: StepStatistic
+    """Statistic that compares the recorded runs of the experiment."""
     outcome: Outcome
     replays_match: bool
     """False if a doctor found a different result of replays, of the run or its baseline."""
@@ -91,8 +94,9 @@ class RunComparison(Struct, frozen=True, dict=True):
 
     @property
     def step(self) -> MetricValue:
-        """Step time: clean, or recorded for a recorded program."""
-        return self["recorded_step" if self.run.recording else "step_time"]
+        """Step time: clean, or recorded for a recorded program, by the statistic of the
+        comparison."""
+        return self[self.recorded_statistic.metric if self.run.recording else "step_time"]
 
     @property
     def speedup(self) -> MetricValue:

@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.metrics.caveats import Caveat, CaveatCode, make_caveat
-from graphviz_dash.analysis.metrics.recorded_step import compute_recorded_step_ns, find_long_steps
+from graphviz_dash.analysis.metrics.recorded_step import compute_recorded_step, find_long_steps
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue, compute_cpu_loop, get_step_times
 from graphviz_dash.analysis.metrics.thresholds import (
     BUSY_HOST,
@@ -282,7 +282,7 @@ def _check_pair(run: Run, baseline: Run) -> Iterator[Caveat]:
 
 
 def _check_uneven_steps(run: Run, figures: Mapping[str, MetricValue]) -> Iterator[Caveat]:
-    mean, traced_ns = figures["recorded_step"].value, figures["traced_step_time"].value
+    mean, traced_ns = figures["recorded_mean"].value, figures["traced_step_time"].value
     # If the CPU runs ahead, single recorded steps are meaningless; profiled steps are complete.
     if (
         run.recording is None
@@ -299,6 +299,7 @@ def _check_uneven_steps(run: Run, figures: Mapping[str, MetricValue]) -> Iterato
             long_count=long_count,
             count=len(run.recording.step_ns),
             share=share,
+            mean=mean,
             median=summary.median,
             traced=traced_ns,
         )
@@ -309,7 +310,7 @@ def _check_recording(run: Run) -> Iterator[Caveat]:
     if recording is None:
         return
     count = len(recording.step_ns)
-    if not isinstance(compute_recorded_step_ns(recording), Missing) and count < FEW_STEPS:
+    if not isinstance(compute_recorded_step(recording), Missing) and count < FEW_STEPS:
         yield make_caveat(CaveatCode.FEW_RECORDED_STEPS, count=count)
     for graph in recording.graphs:
         if graph.problem is not None:

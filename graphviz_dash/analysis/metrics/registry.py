@@ -197,15 +197,22 @@ _THROUGHPUT = (
 
 _PROGRAM = (
     Metric(
-        "recorded_step", "Step time in program loop", _NS, _RECORDED, _LOW,
-        "For a recorded program: mean wall time of the steps between its last capture and the "
-        "traced window, without pauses. The recorder synchronises before the first and after the "
-        "last of these steps only, so this is the time per step in the program's loop. If the "
-        "program ended before, it is the mean interval between steps of its graph families, from "
-        "at least 32 steps. It is the median if steps above two medians take more than half of the "
-        "time and the CPU does not run ahead of replays, as in a server that waits for requests. "
-        "Not available if a profiler ran earlier. The interval of a mean comes from blocks of "
-        "steps; there is none if the CPU runs ahead of the GPU. Never compared with a clean pass.",
+        "recorded_step", "Median step in program loop", _NS, _RECORDED, _LOW,
+        "For a recorded program: median wall time of the steps between its last capture and the "
+        "traced window, without pauses, with their quartiles (p25 to p75). If the program ended "
+        "before a synchronisation, it is the median interval between steps of its graph families, "
+        "from at least 32 steps. If waits take most of an engine's time, it covers all its steps. "
+        "Not available if the CPU runs ahead of the GPU, because single steps then show launches "
+        "only: the final wait exceeds a step, replays last longer than steps, or a long step at "
+        "equal distances may wait for the others. Not available if a profiler ran earlier. Never "
+        "compared with a clean pass.",
+    ),
+    Metric(
+        "recorded_mean", "Mean step in program loop", _NS, _RECORDED, _LOW,
+        "For a recorded program: total time of the same steps without pauses, with the final wait "
+        "for the GPU, divided by their number. The 95% interval comes from blocks of steps; there "
+        "is none if the final wait exceeds a step. It compares recorded runs if one of them has no "
+        "median.",
     ),
     Metric(
         "recorded_pauses", "Pauses in program loop", _NS, _RECORDED, _LOW,
@@ -214,15 +221,16 @@ _PROGRAM = (
     ),
     Metric(
         "recorded_speedup", "Speedup in program loop", _X, _RECORDED, _HIGH,
-        "For a recorded program: step time in the program loop of the baseline divided by that of "
-        "this run. The default baseline is the first recorded run without graphs and compilation, "
+        "For a recorded program: median step in the program loop of the baseline divided by that "
+        "of this run; mean steps if a compared run has no median. The default baseline is the "
+        "first recorded run without graphs and compilation, "
         "else the recording with the lowest number in its name, or the earliest. The interval "
-        "comes from those of both steps.",
+        "comes from those of both steps. Each comes from resampled blocks of steps.",
     ),
     Metric(
         "recorded_saving", "Saved per step in loop", _NS, _RECORDED, _HIGH,
-        "For a recorded program: step time in the program loop of the baseline minus that of "
-        "this run.",
+        "For a recorded program: step in the program loop of the baseline minus that of this run, "
+        "by the statistic of the speedup.",
     ),
     Metric(
         "recorded_replays", "Recorded replays", _N, _RECORDED, _NONE,

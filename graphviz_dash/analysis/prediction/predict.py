@@ -28,6 +28,7 @@ from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.doctor import Severity
 
 if TYPE_CHECKING:
+    from graphviz_dash.analysis.metrics.recorded_step import RecordedStep
     from graphviz_dash.analysis.trace.integrity import TraceIntegrity
     from graphviz_dash.model.calibration import Calibration
     from graphviz_dash.model.timings import CleanTimings
@@ -43,8 +44,10 @@ class EagerSide(StrEnum):
 
     CLEAN = "clean"
     """Steps timed without a profiler."""
-    RECORDED = "in its own loop"
+    RECORDED_MEDIAN = "median in its own loop"
     """Steps of the program's loop, without a profiler."""
+    RECORDED_MEAN = "mean in its own loop"
+    """The same if the CPU runs ahead of the GPU, so single steps are unknown."""
     TRACED = "under the profiler"
     """Steps of the trace, which the profiler slows."""
 
@@ -116,8 +119,8 @@ class Prediction(Struct, frozen=True):
     """Eager step, from the source ``eager_side``."""
     eager_side: EagerSide
     idle: IdleTime
-    """Causes of GPU idle time in traced steps close to the median length, or in all traced steps if
-    the loop was timed as a whole.
+    """Causes of GPU idle time in traced steps close to the median length; for a mean step in all
+    traced steps.
     """
     remaining_idle_ns: float
     """Idle time of the eager step that a graph does not remove, by its traced share; 0 with clean
@@ -184,19 +187,19 @@ def predict(
     clean: CleanTimings | None = None,
     gpu: str | None = None,
     traced_steps: tuple[Step, ...] | None = None,
-    loop_ns: float | None = None,
+    loop: RecordedStep | None = None,
     integrity: TraceIntegrity | None = None,
 ) -> Prediction | Missing:
     """Predict the typical step of an eager ``trace``, or explain why this is impossible.
 
-    The eager step time comes from ``clean`` (timings without a profiler), else from ``loop_ns`` (a
+    The eager step time comes from ``clean`` (timings without a profiler), else from ``loop`` (the
     step of the program's loop without one), else from the trace. ``gpu`` names the GPU if the trace
     does not. ``traced_steps`` and ``integrity`` are computed if None.
     """
     step = build_eager_step(trace, traced_steps, integrity)
     if isinstance(step, Missing):
         return step
-    return predict_step(trace, step, calibration, clean, gpu, loop_ns)
+    return predict_step(trace, step, calibration, clean, gpu, loop)
 
 
 def predict_step(
@@ -205,7 +208,7 @@ def predict_step(
     calibration: Calibration,
     clean: CleanTimings | None,
     gpu: str | None,
-    loop_ns: float | None = None,
+    loop: RecordedStep | None = None,
 ) -> Prediction:
     """Predict as :func:`predict` does, for a known typical step."""
     terms, multiprocessors = calibration.terms, calibration.gpu.multiprocessors
@@ -225,9 +228,9 @@ def predict_step(
         allowance * compute_back_to_back_ns(replay, calibration, len(step)),
         interval_half if has_marks else None,
     )
-    eager, side = _select_eager_side(step, clean, loop_ns)
-    # A loop was timed as a whole, so its mean includes occasional other work.
-    idle = analyse_idle_time(trace, step, mean=side is EagerSide.RECORDED)
+    eager, side = _select_eager_side(step, clean, loop)
+    # The mean step of a loop includes occasional other work.
+    idle = analyse_idle_time(trace, step, mean=side is EagerSide.RECORDED_MEAN)
     # Clean timings call the step as a function, and a graph of it runs none of its Python code.
     remaining_share = 0.0 if side is EagerSide.CLEAN else idle.remaining_share
     remaining_ns = remaining_share * max(eager.value - step.busy_ns, 0.0)
@@ -303,27 +306,30 @@ def _shift_estimate(estimate: Estimate, offset_ns: float) -> Estimate:
 
 def _is_looped(side: EagerSide, step: EagerStep) -> bool:
     synchronized_methods = (StepMethod.MARKED, StepMethod.WHOLE)
-    return side is EagerSide.RECORDED or (
+    return side in (EagerSide.RECORDED_MEDIAN, EagerSide.RECORDED_MEAN) or (
         side is EagerSide.TRACED and step.method not in synchronized_methods
     )
 
 
 def _select_eager_side(
-    step: EagerStep, clean: CleanTimings | None, loop_ns: float | None
+    step: EagerStep, clean: CleanTimings | None, loop: RecordedStep | None
 ) -> tuple[Estimate, EagerSide]:
     """Return the eager step and its source, never a mixture.
 
-    Clean timings have quartiles. A loop has none because it was timed as a whole. It counts only if
-    most of its traced steps run the same work. A profiled step has no interval because the profiler
-    overhead is unknown.
+    Clean timings have quartiles, and so has the median step of a loop; a mean step has its
+    interval, if known. A loop counts only if most of its traced steps run the same work. A profiled
+    step has no interval because the profiler overhead is unknown.
     """
     if clean is not None and clean.steps:
         summary = summarise([timing.wall_ns for timing in clean.steps])
         assert summary is not None
         low, high = summary.spread.low, summary.spread.high or summary.median
         return Estimate(summary.median, low, high), EagerSide.CLEAN
-    if loop_ns is not None and not step.has_unlike_steps:
-        return Estimate(loop_ns, loop_ns, loop_ns), EagerSide.RECORDED
+    if loop is not None and not step.has_unlike_steps:
+        ns, spread = loop.main.ns, loop.main.spread
+        low, high = (ns, ns) if spread is None else (spread.low, spread.high or ns)
+        side = EagerSide.RECORDED_MEDIAN if loop.is_median else EagerSide.RECORDED_MEAN
+        return Estimate(ns, low, high), side
     traced_durations = [step.steps[index].duration_ns for index in step.matching]
     return Estimate(float(np.median(traced_durations))), EagerSide.TRACED
 

@@ -32,9 +32,13 @@ _PATTERNS = (
         # DeepEP sends tokens to experts and back: deep_ep::internode::dispatch, ::combine.
         r"cross_device_reduce|multimem|deep_ep::|(inter|intra)node(_ll)?::",
     ),
+    # vLLM and SGLang copy keys and values into their caches.
+    (Category.ELEMENTWISE, r"reshape_and_cache|store_kv_?cache"),
     (
         Category.ATTENTION,
-        r"flash|fmha|attention|attn|softmax_warp_(forward|backward)_masked|compute_dot_do_o",
+        # FlashInfer has kernels of all kinds. Triton's attention in SGLang: _fwd_kernel_stage2.
+        r"flash(?!infer)|fmha|attention|attn|softmax_warp_(forward|backward)_masked|"
+        r"compute_dot_do_o|(paged|ragged)_?kv|^_fwd_(grouped_)?kernel",
     ),
     (
         # Convolutions are matrix products to the hardware: cuDNN's fprop, dgrad and wgrad engines.
@@ -47,7 +51,7 @@ _PATTERNS = (
     ),
     (
         Category.REDUCTION,
-        r"reduce|softmax|norm|bn_[fb]w|gammabeta|pool|sum|mean|argmax|scan|sort",
+        r"reduce|softmax|norm|bn_[fb]w|gammabeta|pool|sum|mean|argmax|scan|sort|triton_(red|per)_",
     ),
     (
         Category.ELEMENTWISE,

@@ -60,6 +60,10 @@ _TABLE_BUTTONS_PX: Final = 552
 _CARD_BUTTONS_PX: Final = 294
 """Widths of the head's buttons, which stay in place when another one arrives."""
 _TABLE, _CARDS = "Table", "Cards"
+_ELEMENTS: Final = "overview-elements"
+"""Session key: number of elements that contain the cards in the browser."""
+_OTHER_ELEMENTS: Final = 3
+"""Maximum number of elements without one of the cards that are not loaded yet."""
 _MAX_CARDS: Final = 8
 """Number of experiments above which the default is a table."""
 _FIRST_CARDS: Final = 4
@@ -105,6 +109,8 @@ def render() -> None:
     unread = _show_cards(entries, is_table=is_table, is_large=is_large)
     if len(matching) > MAX_OPENED:
         show_markup(_format_pager(first, len(matching)))
+    else:
+        st.empty()
     if is_large:
         _show_unknown(catalogue)
     # After the cards, which must not wait for the list of runs, for changes or for the scripts of
@@ -159,21 +165,23 @@ def _show_cards(entries: list[Entry], *, is_table: bool, is_large: bool) -> list
     In a large table, rows that are not read yet show the name.
     """
     unread: list[_Unread] = []
+    old_count: int = st.session_state.get(_ELEMENTS, 0)
+    # Known before they are sent, because the next interaction may end this run.
+    st.session_state[_ELEMENTS] = max(old_count, len(entries) + _OTHER_ELEMENTS)
+    count = 0
     # The style sheet lays the cards out as a responsive grid, or each as a row of a table.
     with st.container(key="card-table" if is_table else "cards", gap=None if is_table else "small"):
         # Successive rows are one element: the browser needs half the time of one element each.
         rows = [format_table_head(url_state.get_parameters())] if is_table else []
         for number, entry in enumerate(entries):
             if number == _FIRST_CARDS:
-                show_markup(*rows)
-                rows.clear()
+                count += _send_rows(rows)
                 flush_to_browser()
             card = _find_complete_card(entry, is_large=is_large)
             if is_table and card is not None and not entry.is_upload:
                 rows.append(format_row(entry.name, card))
                 continue
-            show_markup(*rows)
-            rows.clear()
+            count += _send_rows(rows) + 1
             is_heading = is_table and is_large and card is None and _is_unread(entry)
             slot: DeltaGenerator | None = None
             if is_heading:
@@ -183,10 +191,22 @@ def _show_cards(entries: list[Entry], *, is_table: bool, is_large: bool) -> list
                 slot = _show_card(entry, card, is_table=is_table)
             if slot is not None:
                 unread.append(_Unread(entry, slot, is_heading))
-        show_markup(*rows)
         if not is_table:
-            show_markup(_format_own_workload())
+            rows.append(_format_own_workload())
+        count += _send_rows(rows)
+        # The browser keeps elements of the last run until the end of this one, which reads traces.
+        for _ in range(count, old_count):
+            st.empty()
+    st.session_state[_ELEMENTS] = count
     return unread
+
+
+def _send_rows(rows: list[str]) -> int:
+    """Show ``rows`` as one element, and remove them; return the number of elements."""
+    show_markup(*rows)
+    count = min(len(rows), 1)
+    rows.clear()
+    return count
 
 
 def _get_first_row(count: int) -> int:

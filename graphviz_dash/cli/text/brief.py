@@ -54,8 +54,8 @@ def limit_output(*, everything: bool) -> Iterator[None]:
 def _fold(text: str) -> list[str]:
     lines: list[str] = []
     for line in text.splitlines():
-        if "graphviz-dash " in line:
-            # A command stays in one line, to be copied.
+        if "graphviz-dash " in line or line.startswith("  --"):
+            # A command or its options stay in one line, to be copied.
             lines.append(line)
             continue
         indent = " " * (len(line) - len(line.lstrip()))

@@ -51,6 +51,8 @@ def print_ladder(
     """Print the advice, and ``count`` graphs by size."""
     if coverage is not None and coverage.is_worthwhile:
         click.echo(describe_coverage(family, coverage))
+        present = {member.size for member in family.members if member.size}
+        _print_options(report, family, sorted({*present, *coverage.new_sizes}))
     if not isinstance(advice, Missing):
         click.echo(describe_advice(advice))
     click.echo(summarize_loop(report))
@@ -86,7 +88,9 @@ def _print_modes(report: LoopReport) -> None:
 
 
 def _print_options(report: LoopReport, family: FamilyReport, sizes: Sequence[int]) -> None:
-    for option in list_size_options(report, family, sizes):
+    """Print the options to paste; only those of the command line in a brief answer."""
+    options = list_size_options(report, family, sizes)
+    for option in options[-1:] if is_brief() else options:
         click.echo(f"  {option}")
 
 
@@ -113,12 +117,6 @@ def _print_advice(
     click.echo()
     click.echo(f"Recommended sizes: {format_sizes(advice.smallest.sizes)}")
     _print_options(report, family, advice.smallest.sizes)
-    if coverage is not None:
-        options = list_size_options(report, family, (*advice.current_sizes, *coverage.new_sizes))
-        if options:
-            click.echo("To cover all requests:")
-        for option in options:
-            click.echo(f"  {option}")
 
 
 def _print_members(family: FamilyReport, count: int) -> None:

@@ -12,7 +12,7 @@ from graphviz_dash.charts.figures.axes import choose_time_unit
 from graphviz_dash.charts.figures.theme import add_end_label, apply_bar_theme
 from graphviz_dash.charts.palette import REMAINDER, RUN
 from graphviz_dash.charts.shades import BLUE, IDLE, Theme, get_colour
-from graphviz_dash.features.torch_compile.narrative import PART_MEANINGS
+from graphviz_dash.features.torch_compile.narrative import PART_MEANINGS, name_step
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import format_ns, format_percent
 
@@ -31,7 +31,7 @@ def draw_step_parts(report: CompileReport, theme: Theme) -> go.Figure | None:
     time = report.time
     if isinstance(time, Missing):
         return None
-    total_ns = time.select_total_ns(report.step_ns)
+    total_ns, step = time.select_total_ns(report.step_ns), name_step(report)
     rows = []
     position = 0.0
     for part in StepPart:
@@ -52,12 +52,12 @@ def draw_step_parts(report: CompileReport, theme: Theme) -> go.Figure | None:
         )
     )
     unit = choose_time_unit(round(total_ns))
-    names = [*(row[0] for row in rows), "step"]
+    names = [*(row[0] for row in rows), step]
     figure = go.Figure()
     for is_busy in (True, False):
         _add_bars(figure, rows, unit.ns, theme, is_busy=is_busy, total_ns=total_ns)
     figure.add_bar(
-        y=["step"],
+        y=[step],
         x=[total_ns / unit.ns],
         base=[0],
         orientation="h",
@@ -66,7 +66,7 @@ def draw_step_parts(report: CompileReport, theme: Theme) -> go.Figure | None:
     )
     for name, start, busy, idle, _ in rows:
         add_end_label(figure, (start + busy + idle) / unit.ns, name, format_ns(busy + idle))
-    add_end_label(figure, total_ns / unit.ns, "step", format_ns(total_ns))
+    add_end_label(figure, total_ns / unit.ns, step, format_ns(total_ns))
     figure.update_layout(barmode="overlay", bargap=0.3, showlegend=False)
     apply_bar_theme(
         figure,

@@ -94,6 +94,7 @@ class CompileDocument(Document, frozen=True):
     torch: str | None
     sentence: Sentence
     step_ns: Ns | None = field(name="step")
+    step_statistic: str | None
     step_ns_reason: Sentence | None = field(name="step_reason")
     traced_step: Ns | None
     remainder: Ns | None

@@ -44,6 +44,11 @@ SAVING_METHOD: Final = (
 )
 
 
+def name_step(report: CompileReport) -> str:
+    """Name the step time with its statistic for a recorded program."""
+    return "step" if report.step_statistic is None else f"{report.step_statistic} step"
+
+
 def summarize_compilation(report: CompileReport) -> str:
     """Summarize the compilation and its first fix."""
     compilation = report.compilation

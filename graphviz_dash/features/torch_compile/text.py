@@ -25,6 +25,7 @@ from graphviz_dash.features.torch_compile.narrative import (
     format_saving,
     get_cause_location,
     get_cause_title,
+    name_step,
     summarize_compilation,
 )
 from graphviz_dash.model.absence import Missing
@@ -98,7 +99,7 @@ def _print_parts(report: CompileReport, *, method: bool = True) -> None:
     )
     table.add_section()
     table.add_row(
-        build_cell("step", "bold"),
+        build_cell(name_step(report), "bold"),
         build_cell(format_ns(total_ns), "bold"),
         build_cell(""),
         build_cell(""),

@@ -11,7 +11,7 @@ from graphviz_dash.analysis.failures import format_cause, format_failed_stage, g
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.answer import build_answer, format_parts
+from graphviz_dash.narrative.answer import build_answer, format_parts, format_statistic
 from graphviz_dash.narrative.doctor import list_verdicts
 from graphviz_dash.narrative.experiment import describe_run_differences
 from graphviz_dash.narrative.headline import format_outcome, join_names
@@ -149,7 +149,7 @@ def format_hero(best: RunComparison) -> str:
         if saving is None
         else _format_step_times(
             f"{format_ns(step_ns + saving)} {ARROW} {format_ns(step_ns)}",
-            of_recording=best.run.recording is not None,
+            format_statistic(best),
         )
     )
     return format_element(
@@ -164,10 +164,9 @@ def format_hero(best: RunComparison) -> str:
     )
 
 
-def _format_step_times(times: str, *, of_recording: bool = False) -> str:
+def _format_step_times(times: str, statistic: str = "") -> str:
     """Format step times; the unit is hidden in tables, whose heading has it."""
-    unit = " per step, as recorded" if of_recording else " per step"
-    return escape_html(times) + format_element("span", unit, "per-step")
+    return escape_html(times) + format_element("span", f" per step{statistic}", "per-step")
 
 
 def format_predicted_hero(prediction: Prediction) -> str:

@@ -8,15 +8,17 @@ from msgspec.structs import replace
 from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.recorded_figures import (
     compute_program_step,
+    compute_relative_recorded_metrics,
     list_step_times,
 )
-from graphviz_dash.analysis.metrics.recorded_step import RecordedStep
+from graphviz_dash.analysis.metrics.recorded_step import RecordedStep, StepFigure
 from graphviz_dash.analysis.metrics.run_selection import (
     get_family,
     is_eager_recording,
     select_baseline,
 )
 from graphviz_dash.analysis.metrics.thresholds import FEW_STEPS
+from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import Compilation
@@ -76,8 +78,10 @@ def both() -> tuple[Run, Run]:
 def test_a_step_is_the_total_and_the_drain_over_the_count() -> None:
     (run,) = compare_runs(make_experiment(recorded("graphed", recording(1_000)))).runs
     # Forty steps of 1,000 ns as the CPU saw them, and as long again until the GPU was done.
-    assert run["recorded_step"].value == 2_000
-    assert run["recorded_step"].spread is None
+    assert run["recorded_mean"].value == 2_000
+    assert run["recorded_mean"].spread is None
+    assert "runs ahead of the GPU" in run["recorded_step"].missing.reason
+    assert run.step is run["recorded_mean"]
     assert run["step_time"].missing.reason == "it ran once"
 
 
@@ -86,20 +90,30 @@ def test_a_pause_is_no_part_of_the_step() -> None:
     times = [1_100_000 + 1_000 * (at % 3) for at in range(29)]
     times[17] = 15_900_000
     paused = replace(recording(1), step_ns=tuple(times), final_wait_ns=20_000)
-    (run,) = compare_runs(make_experiment(recorded("paused", paused))).runs
-    step, pauses = run["recorded_step"], run["recorded_pauses"].value
-    assert step.value == pytest.approx(1_101_000, rel=0.01)
-    assert step.spread is not None
-    assert step.spread.high is not None
-    assert step.spread.low <= step.value <= step.spread.high < 1_110_000
-    assert step.value * 29 + pauses == pytest.approx(sum(times) + 20_000)
+    comparison = compare_runs(make_experiment(recorded("paused", paused)))
+    (run,) = comparison.runs
+    step, mean, pauses = (
+        run[metric] for metric in ("recorded_step", "recorded_mean", "recorded_pauses")
+    )
+    assert run.step is step
+    assert step.value == 1_101_000
+    assert step.spread == Spread(1_100_000, 1_102_000, SpreadKind.QUARTILES, 28)
+    assert mean.value is not None
+    assert mean.spread is not None
+    assert mean.spread.high is not None
+    assert mean.spread.low <= mean.value <= mean.spread.high < 1_110_000
+    assert pauses.value is not None
+    assert mean.value * 29 + pauses.value == pytest.approx(sum(times) + 20_000)
+    assert "1.10 ms per step (recorded median)" in build_headline(comparison)
 
 
 def test_a_read_in_each_tenth_step_is_part_of_the_loop() -> None:
     times = ([500_000] * 9 + [5_500_000]) * 4
     reading = replace(recording(1), step_ns=tuple(times), final_wait_ns=0)
     (run,) = compare_runs(make_experiment(recorded("reading", reading))).runs
-    assert run["recorded_step"].value == 1_000_000
+    assert run.step is run["recorded_mean"]
+    assert run.step.value == 1_000_000
+    assert "long step in each 10 may wait" in run["recorded_step"].missing.reason
     assert run["recorded_pauses"].value == 0
 
 
@@ -107,7 +121,7 @@ def test_launches_of_a_cpu_that_runs_ahead_are_no_steps_in_the_headline() -> Non
     """Launches of 12.7 us, and a wait of 28 ms for the GPU after them: 959 us per step."""
     ahead = replace(recording(1), step_ns=(12_700,) * 27 + (300_000,) * 3, final_wait_ns=27_500_000)
     result = compare_runs(make_experiment(recorded("ahead", ahead)))
-    assert result["ahead"]["recorded_step"].value == pytest.approx(958_000, rel=0.01)
+    assert result["ahead"].step.value == pytest.approx(958_000, rel=0.01)
     assert format_recorded_steps(result["ahead"]) == ""
     assert "958 µs" in build_headline(result)
 
@@ -129,7 +143,7 @@ def test_the_run_without_graphs_is_the_baseline() -> None:
     assert format_answer(build_run_answer(graphed)).startswith(
         "Yes: graphed is 4.00x faster than slow, 2.00 µs instead of 8.00 µs per step"
     )
-    assert "per step, as recorded." in format_answer(build_run_answer(graphed))
+    assert "per step (recorded mean)." in format_answer(build_run_answer(graphed))
 
 
 def make_uneven(mean_ns: int, seed: int, graphs: tuple[RecordedGraph, ...] = ()) -> Recording:
@@ -155,6 +169,58 @@ def test_a_recorded_speedup_has_the_interval_of_both_steps() -> None:
         assert figure.spread is not None
         assert figure.spread.high is not None
         assert low < figure.spread.low < figure.value < figure.spread.high < high
+
+
+def test_runs_are_compared_by_means_if_one_has_no_median() -> None:
+    """A speedup divides figures of one statistic: never a median by a mean."""
+    rare = make_uneven(2_000, 2)
+    rare = replace(rare, step_ns=(*rare.step_ns[:96], *[3_900] * 4))
+    ahead = replace(make_uneven(1_000, 1, (GRAPH,)), final_wait_ns=100_000)
+    result = compare_runs(make_experiment(recorded("graphed", ahead), recorded("slow", rare)))
+    graphed, slow = result["graphed"], result["slow"]
+    assert slow["recorded_step"].value != slow["recorded_mean"].value
+    assert (slow.step, graphed.step) == (slow["recorded_mean"], graphed["recorded_mean"])
+    assert slow.step.value
+    assert graphed.step.value
+    assert graphed.speedup.value == slow.step.value / graphed.step.value
+    medians = compare_runs(
+        make_experiment(
+            recorded("graphed", make_uneven(1_000, 1, (GRAPH,))), recorded("slow", rare)
+        )
+    )
+    assert medians["slow"].step is medians["slow"]["recorded_step"]
+    assert "per step (recorded median)." in format_answer(build_run_answer(medians["graphed"]))
+
+
+def test_regular_long_steps_are_no_pauses() -> None:
+    """A read of the loss in each fiftieth step waits for the GPU: 1 ms, not 0.5 ms per step."""
+    times = ([500_000] * 49 + [25_500_000]) * 4
+    reading = replace(recording(1), step_ns=tuple(times), final_wait_ns=0)
+    (run,) = compare_runs(make_experiment(recorded("reading", reading))).runs
+    assert run["recorded_pauses"].value == 0
+    assert run.step.value == 1_000_000
+
+
+@pytest.mark.parametrize(("count", "least"), [(30, 0.88), (100, 0.9), (300, 0.9)])
+def test_the_interval_of_a_recorded_speedup_covers_it(count: int, least: float) -> None:
+    generator = np.random.default_rng(count)
+    hits = 0
+    for _ in range(100):
+        before, after = (
+            replace(
+                recording(1, count=count),
+                step_ns=tuple(map(int, mean * np.exp(generator.normal(0, 0.1, count)))),
+                final_wait_ns=0,
+            )
+            for mean in (2_000_000, 1_000_000)
+        )
+        speedup, _ = compute_relative_recorded_metrics(
+            recorded("graphed", after), recorded("slow", before)
+        )
+        assert speedup.spread is not None
+        assert speedup.spread.high is not None
+        hits += speedup.spread.low <= 2 <= speedup.spread.high
+    assert hits >= least * 100
 
 
 def test_recorded_steps_within_their_noise_have_no_cause() -> None:
@@ -232,7 +298,10 @@ def test_a_mean_that_few_long_steps_make_up_is_told(rare: int, weak: bool) -> No
     texts = {note.code: note.text for note in describe_low_confidence(run.low_confidence)}
     assert ("uneven-steps" in texts) == weak
     if weak:
-        assert "4 of 40 steps making up 90.9%; the median is 10.0 µs" in texts["uneven-steps"]
+        assert (
+            "4 of 40 steps make up 90.9% of the time; the median is 10.0 µs, the mean 99.0 µs"
+            in texts["uneven-steps"]
+        )
 
 
 @pytest.mark.parametrize(("seen", "note"), [(4, "1 of 5 graph launches"), (5, None)])
@@ -313,11 +382,11 @@ def test_the_step_of_an_engine_covers_all_its_steps(name: str) -> None:
     assert len(periods) > 20 * len(run.recording.step_ns)
     step = compute_program_step(run)
     assert isinstance(step, RecordedStep)
-    assert step.is_median
+    assert isinstance(step.median, StepFigure)
     assert list(list_step_times(run)) == periods
     # The sentence and the table share the median.
     comparison = compared_sample(name)
-    assert format_ns(step.ns) in build_headline(comparison)
+    assert format_ns(step.median.ns) in build_headline(comparison)
     text = format_recorded_steps(comparison["default-sizes"])
-    assert text == "" or text.startswith(f"median step {format_ns(step.ns)},")
-    assert step.ns == pytest.approx(float(np.median(periods)), rel=0.01)
+    assert text == "" or text.startswith(f"median step {format_ns(step.median.ns)},")
+    assert step.median.ns == pytest.approx(float(np.median(periods)), rel=0.01)

@@ -8,11 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison.recorded_figures import (
-    compute_loop_step_ns,
     compute_program_step,
     compute_recorded_metrics,
     compute_relative_recorded_metrics,
+    list_loop_periods,
 )
+from graphviz_dash.analysis.metrics.recorded_step import RecordedStep, StepFigure
 from graphviz_dash.analysis.sample_statistics import SpreadKind
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
@@ -53,7 +54,7 @@ def test_a_cpu_that_runs_ahead_tells_nothing(tmp_path: Path) -> None:
 def test_few_steps_tell_nothing(tmp_path: Path) -> None:
     run = server(tmp_path, 16, steps=20)
     assert run.loop is not None
-    assert compute_loop_step_ns(run.loop) is None
+    assert not list_loop_periods(run.loop)
 
 
 def test_two_ladders_are_compared(tmp_path: Path) -> None:
@@ -71,37 +72,51 @@ def with_steps(run: Run, *step_ns: int) -> Run:
     return replace(run, recording=replace(run.recording, step_ns=step_ns, final_wait_ns=0))
 
 
+def get_step(run: Run) -> RecordedStep:
+    step = compute_program_step(run)
+    assert isinstance(step, RecordedStep)
+    return step
+
+
 def test_a_server_that_waits_has_the_median_of_its_steps(tmp_path: Path) -> None:
     """Thirty steps of 1 ms and ten in which it waits for requests: a mean of 50.75 ms describes
     none of them."""
-    run = with_steps(server(tmp_path, 16), *[1_000_000] * 30, *[200_000_000] * 10)
-    step = compute_program_step(run)
-    assert not isinstance(step, Missing)
-    assert (step.ns, step.is_median) == (1_000_000, True)
-    assert step.spread is not None
-    assert step.spread.kind is SpreadKind.QUARTILES
-    assert (step.spread.low, step.spread.high) == (1_000_000, 50_750_000)
+    step = get_step(with_steps(server(tmp_path, 16), *[1_000_000] * 30, *[200_000_000] * 10))
+    assert isinstance(step.median, StepFigure)
+    assert step.main is step.median
+    assert step.median.ns == 1_000_000
+    assert step.mean.ns == 50_750_000
+    assert step.median.spread is not None
+    assert step.median.spread.kind is SpreadKind.QUARTILES
+    assert (step.median.spread.low, step.median.spread.high) == (1_000_000, 50_750_000)
 
 
 def test_a_cpu_that_runs_ahead_has_a_mean(tmp_path: Path) -> None:
     """Launches of 0.1 ms, each tenth of which waits for replays that last longer than a step."""
-    run = with_steps(server(tmp_path, 16, gpu_share=3.0), *([100_000] * 9 + [3_700_000]) * 4)
-    step = compute_program_step(run)
-    assert not isinstance(step, Missing)
-    assert (step.ns, step.is_median) == (460_000, False)
+    step = get_step(
+        with_steps(server(tmp_path, 16, gpu_share=3.0), *([100_000] * 9 + [3_700_000]) * 4)
+    )
+    assert isinstance(step.median, Missing)
+    assert step.main.ns == 460_000
+
+
+def test_regular_waits_of_steps_longer_than_their_replays_have_a_median(tmp_path: Path) -> None:
+    step = get_step(with_steps(server(tmp_path, 16), *([1_000_000] * 9 + [3_700_000]) * 4))
+    assert step.main.ns == 1_000_000
 
 
 def test_calls_at_the_start_are_no_cpu_that_runs_ahead(tmp_path: Path) -> None:
     """Most steps between two compilations are calls that replay nothing, shorter than a replay."""
-    run = with_steps(server(tmp_path, 16), *[20_000] * 30, *[200_000_000] * 5)
-    step = compute_program_step(run)
-    assert not isinstance(step, Missing)
-    assert (step.ns, step.is_median) == (20_000, True)
+    step = get_step(with_steps(server(tmp_path, 16), *[20_000] * 30, *[200_000_000] * 5))
+    assert (step.main.ns, step.is_median) == (20_000, True)
 
 
-def test_a_mean_is_not_compared_with_a_median(tmp_path: Path) -> None:
+def test_a_server_that_waits_is_compared_by_medians_only(tmp_path: Path) -> None:
     waiting = with_steps(server(tmp_path, 16), *[1_000_000] * 30, *[200_000_000] * 10)
-    busy = with_steps(server(tmp_path, 32), *[1_000_000] * 40)
-    for figure in compute_relative_recorded_metrics(busy, waiting):
+    busy = with_steps(server(tmp_path, 32), *[500_000] * 40)
+    speedup = next(iter(compute_relative_recorded_metrics(busy, waiting)))
+    assert speedup.value == 2
+    ahead = replace(busy, recording=replace(busy.recording, final_wait_ns=900_000))
+    for figure in compute_relative_recorded_metrics(ahead, waiting):
         assert figure.missing is not None
-        assert "the other a median" in figure.missing.reason
+        assert "a few long steps take most of the time of one run" in figure.missing.reason

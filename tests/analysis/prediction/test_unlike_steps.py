@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from graphviz_dash.analysis.metrics.recorded_step import RecordedStep, StepFigure
 from graphviz_dash.analysis.prediction.predict import (
     EagerSide,
     Prediction,
@@ -24,7 +25,11 @@ LENGTH = 910
 def get_prediction(
     trace: Trace, clean: CleanTimings | None = None, loop_ns: float | None = None
 ) -> Prediction:
-    prediction = predict(trace, CALIBRATION, clean, loop_ns=loop_ns)
+    loop = None
+    if loop_ns is not None:
+        figure = StepFigure(loop_ns, None)
+        loop = RecordedStep(median=figure, mean=figure, times=[loop_ns], pauses=0, pause_ns=0)
+    prediction = predict(trace, CALIBRATION, clean, loop=loop)
     assert isinstance(prediction, Prediction)
     return prediction
 
@@ -59,7 +64,7 @@ def test_one_of_ten_unlike_steps_has_no_interval(tmp_path: Path) -> None:
 def test_a_loop_of_like_steps_keeps_its_time(tmp_path: Path) -> None:
     trace = read_events(change_sizes(make_events(10), 3), tmp_path / "t.json")
     prediction = get_prediction(trace, loop_ns=1_500_000)
-    assert prediction.eager_side is EagerSide.RECORDED
+    assert prediction.eager_side is EagerSide.RECORDED_MEDIAN
     assert PredictionWarning.UNLIKE_STEPS not in prediction.warnings
 
 

@@ -19,6 +19,9 @@ NAMES = {
     Category.ATTENTION: (
         "fmha_cutlassB_f32_aligned_64x64_k32_sm80(PyTorchMemEffAttention::Params)",
         "void cudnn::fusion::compute_dot_do_o_specialized<true, 64>(void const*)",
+        "void flashinfer::BatchPrefillWithPagedKVCacheKernel<flashinfer::KernelTraits>(Params)",
+        "_fwd_grouped_kernel_stage1",
+        "_fwd_kernel_stage2",
     ),
     Category.REDUCTION: (
         "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>(float)",
@@ -27,12 +30,16 @@ NAMES = {
         "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernelTemplate<float>(int)",
         "void at::native::(anonymous namespace)::max_pool_backward_nchw<float, float, int>(float)",
         "triton_per_fused_sum_threshold_backward_1",
+        "triton_red_fused_1",
+        "void flashinfer::norm::RMSNormKernel<8u, __nv_bfloat16>(__nv_bfloat16*)",
     ),
     Category.ELEMENTWISE: (
         "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int)",
         "void cudnn::engines_precompiled::nchwToNhwcKernel<float, float, float, false>(int)",
         "void cudnn::engines_precompiled::scalePackedTensor_kernel<float, float>(long)",
         "triton_poi_fused_addmm_relu_0",
+        "void (anonymous namespace)::store_kvcache<2048l, 4, true, long>(StoreKVCacheParams)",
+        "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, __nv_bfloat16>(void const*)",
         "void split_embedding_codegen_forward_unweighted_kernel<float>(at::PackedTensorAccessor<"
         "float, 1ul>, fbgemm_gpu::FixedDivisor)",
         "void fbgemm_gpu::permute_2D_lengths_kernel<int>(int, int, int const*, int const*, int*)",

@@ -1,8 +1,15 @@
 from __future__ import annotations
 
 import ast
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from streamlit.runtime.app_session import AppSession
 
@@ -10,7 +17,8 @@ import graphviz_dash
 from graphviz_dash.app.hosting.browser_address import patch_sessions
 from graphviz_dash.app.hosting.switch import apply_patch
 from tests.attack.visitor import Visitor
-from tests.serving import ROOT, served
+from tests.processes import bind, find_free_port, stop
+from tests.serving import ROOT, wait_for_server
 
 RENAMING = Path(__file__).with_name("renaming")
 PACKAGE = Path(graphviz_dash.__file__).parent
@@ -60,22 +68,53 @@ def _list_runtime_nodes(tree: ast.AST) -> list[ast.AST]:
     return nodes
 
 
+Start = Callable[[str, int, Path], int]
+
+
+@pytest.fixture(scope="module")
+def start() -> Iterator[Start]:
+    """Starts a server with a renamed name, at a port and with a log; returns its process id."""
+    with subprocess.Popen(
+        bind([sys.executable, RENAMING / "forking.py"]),
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": f"{RENAMING}:{ROOT}"},
+    ) as forking:
+
+        def fork(name: str, port: int, log: Path) -> int:
+            assert forking.stdin is not None
+            assert forking.stdout is not None
+            print(name, port, log, file=forking.stdin, flush=True)
+            return int(forking.stdout.readline())
+
+        try:
+            yield fork
+        finally:
+            stop(forking)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_renamed_name_stops_neither_server_nor_pages(
-    name: str, capfd: pytest.CaptureFixture[str]
+    name: str, start: Start, tmp_path: Path
 ) -> None:
-    environment = {"PYTHONPATH": f"{RENAMING}:{ROOT}", "RENAMED": name}
-    with (
-        served(ROOT / "app.py", "sample_traces/all-nodes", environment=environment) as server,
-        Visitor(server.address) as visitor,
-    ):
-        visitor.open("export", "experiment=all-nodes")
-        assert visitor.problems == []
-        assert "to-page" in visitor.text
-        # Another run of the same session.
-        visitor.rerun()
-        assert visitor.problems == []
-    printed = capfd.readouterr().err
+    port, log = find_free_port(), tmp_path / "log"
+    address = f"http://127.0.0.1:{port}"
+    server = start(name, port, log)
+    try:
+        wait_for_server(address, lambda: psutil.pid_exists(server))
+        with Visitor(address) as visitor:
+            visitor.open("export", "experiment=all-nodes")
+            assert visitor.problems == []
+            assert "to-page" in visitor.text
+            # Another run of the same session.
+            visitor.rerun()
+            assert visitor.problems == []
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(server, signal.SIGKILL)
+    printed = log.read_text(encoding="utf-8")
     assert "Traceback" not in printed
     assert ("has changed" in printed) is (name not in UNREPORTED)
 

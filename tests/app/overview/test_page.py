@@ -266,6 +266,31 @@ def test_rows_show_their_names_until_they_are_read(
     assert events == ["show toy-6", "read toy-6"]
 
 
+def test_rows_that_a_search_removes_do_not_wait_for_those_that_it_finds(
+    many: FirstCards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places: list[int] = []
+    make_empty, show_cards = overview.st.empty, overview._show_cards
+
+    def make_place() -> Any:
+        places[-1] += 1
+        return make_empty()
+
+    def show(*arguments: Any, **options: Any) -> Any:
+        places.append(0)
+        with monkeypatch.context() as patch:
+            patch.setattr(overview.st, "empty", make_place)
+            return show_cards(*arguments, **options)
+
+    page = shown("overview", view="Table")
+    monkeypatch.setattr(overview, "_show_cards", show)
+    for search, found in (("toy-6", ["toy-6"]), ("", ["toy-0", "toy-1", "toy-2"])):
+        page.query_params["find"] = search
+        assert _titles(rerun(page)) == found
+    # The row that is found and two old ones; then an old one, because read rows are one element.
+    assert places == [3, 1]
+
+
 def test_a_row_that_cannot_be_read_says_so(roots: Path, many: FirstCards) -> None:
     file = roots / "toy-1" / "eager" / "clean.json"
     file.write_bytes(file.read_bytes()[:-20])

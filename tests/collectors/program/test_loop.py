@@ -1016,6 +1016,26 @@ def test_a_graph_of_another_size_could_run_a_pass_of_the_same_form(
     assert has_family_shapes([((8, 16), (8,)), ((4, 16),)], shapes)
 
 
+def test_a_label_costs_few_calls(tmp_path: Path) -> None:
+    """A label surrounds each replay. Times of a busy machine tell little, so calls are counted."""
+    program = """
+    import collectors
+    def label():
+        with collectors.label("decode", real=3, phase="decode", batch=4): pass
+    g = captured()
+    for _ in range(60): label()
+    calls = []
+    sys.setprofile(lambda frame, event, _: event == "call" and calls.append(frame.f_code.co_name))
+    label()
+    sys.setprofile(None)
+    print(*calls)
+    """
+    done = run(tmp_path, "import sys\n" + CAPTURE + flat(program), "--steps", "0")
+    assert done.returncode == 0, done.stderr
+    expected = ["label", "label", "call", "label", "__enter__", "__exit__"]
+    assert done.stdout.split()[: len(expected)] == expected
+
+
 def test_events_are_drained_whole_and_in_order(tmp_path: Path) -> None:
     log = LoopLog()
     for number in range(2_345):

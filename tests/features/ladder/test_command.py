@@ -9,6 +9,7 @@ import pytest
 from tests.cli.fixtures import Invoke
 from tests.experiments import make_experiment
 from tests.loops import make_segmented, make_server, traffic
+from tests.samples_once import SAMPLES
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,26 @@ def test_sizes_from_elsewhere(service: Path, invoke: Invoke, tmp_path: Path) -> 
     assert result.out.startswith("6 sizes → 2 sizes without measurable loss: ")
     document = json.loads(invoke("ladder", str(service), "--traffic", str(file), "--json").out)
     assert document["traffic"] == "evening.txt"
+
+
+@pytest.mark.parametrize(
+    ("sample", "option"),
+    [
+        (
+            "recorded-vllm",
+            "  --cudagraph-capture-sizes 1 2 4 8 16 24 32 40 48 56 64 304 544 784 1024",
+        ),
+        (
+            "recorded-sglang",
+            "  --cuda-graph-bs 1 2 4 8 12 16 24 32 40 48 --cuda-graph-max-bs 48",
+        ),
+    ],
+)
+def test_the_options_to_paste_follow_the_answer(invoke: Invoke, sample: str, option: str) -> None:
+    lines = invoke("ladder", str(SAMPLES / sample)).out.splitlines()
+    assert lines[0].startswith("Graphs for ")
+    # The answer has five lines of 80 columns; the option is never folded.
+    assert lines.index(option) == 5
 
 
 def test_why_there_is_none(invoke: Invoke, tmp_path: Path) -> None:

@@ -54,10 +54,10 @@ def show_comparison_charts(key: str, result: Comparison, run: RunComparison | No
 
 def _format_recorded_note() -> str:
     text = (
-        "A recorded step lasts from one CPU boundary to the next. The CPU runs ahead of the GPU "
-        "until its queue is full. The step time in the program's loop is the sum of these steps "
-        "and the final wait, divided by their number. If the program ended before that wait, it "
-        "is the mean interval between steps of its graph families."
+        "A recorded step lasts from one CPU boundary to the next. Their median is the step time "
+        "in the program's loop, without pauses. The CPU may run ahead of the GPU until its queue "
+        "is full. Single steps then show launches only, so the step time is the mean: the sum of "
+        "the steps and the final wait, divided by their number."
     )
     return format_details("Recorded steps", format_element("p", text, "muted"))
 

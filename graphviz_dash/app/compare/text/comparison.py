@@ -98,7 +98,8 @@ def print_comparison_summary(result: Comparison) -> None:
 
 _SUMMARY_COLUMNS: Final = {
     "step_time": "step",
-    "recorded_step": "step",
+    "recorded_step": "median step",
+    "recorded_mean": "mean step",
     "traced_step_time": "profiled",
     "speedup": "speedup",
     "recorded_speedup": "speedup",

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.absence import explain_missing
 from graphviz_dash.analysis.comparison.recorded_figures import compute_program_step
+from graphviz_dash.analysis.metrics.recorded_step import StepStatistic
 from graphviz_dash.analysis.metrics.run_metrics import compute_clean_step_ns, get_step_times
 from graphviz_dash.analysis.trace.compiled_code import has_compiled_code
 from graphviz_dash.analysis.trace.integrity import (
@@ -57,6 +58,8 @@ class CompileReport(Struct, frozen=True):
     """Breakdown of the traced steps."""
     step_ns: float | Missing
     """Step time without a profiler."""
+    step_statistic: StepStatistic | None
+    """Statistic of the step of a recorded program. None for clean timings, or if unknown."""
     causes: tuple[CompileCause, ...]
     """Causes, sorted by predicted gain."""
     rules: tuple[CompileRuleOutcome, ...]
@@ -80,7 +83,7 @@ def build_compile_report(
     if compilation is None:
         return Missing(Fact.COMPILATION, "nothing was compiled during recording")
     time = _get_step_time(run, compilation, traced_steps)
-    step_ns = _get_step_ns(run)
+    step_ns, statistic = _get_step_ns(run)
     runs_freely = compute_clean_step_ns(run) is None
     causes = find_compile_causes(
         compilation,
@@ -95,6 +98,7 @@ def build_compile_report(
         compilation=compilation,
         time=time,
         step_ns=step_ns,
+        step_statistic=statistic,
         causes=causes,
         rules=build_rule_outcomes(compilation, time, causes),
         tree=build_program_tree(compilation, time, step_ns, causes),
@@ -143,14 +147,16 @@ def _compute_process_medians(run: Run) -> list[float]:
     return [median(times) for times in series if times]
 
 
-def _get_step_ns(run: Run) -> float | Missing:
+def _get_step_ns(run: Run) -> tuple[float | Missing, StepStatistic | None]:
     clean = compute_clean_step_ns(run)
     if clean is not None:
-        return clean
-    if run.recording is not None:
-        step = compute_program_step(run)
-        return step if isinstance(step, Missing) else step.ns
-    return explain_missing(run, Fact.STEP_TIMES)
+        return clean, None
+    if run.recording is None:
+        return explain_missing(run, Fact.STEP_TIMES), None
+    step = compute_program_step(run)
+    if isinstance(step, Missing):
+        return step, None
+    return step.main.ns, StepStatistic.MEDIAN if step.is_median else StepStatistic.MEAN
 
 
 _RULES: Final = (

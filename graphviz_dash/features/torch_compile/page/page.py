@@ -10,6 +10,7 @@ from graphviz_dash.features.torch_compile.narrative import (
     build_compile_log_hint,
     format_saving,
     get_cause_title,
+    name_step,
     summarize_compilation,
 )
 from graphviz_dash.features.torch_compile.page.compile_causes import (
@@ -89,7 +90,11 @@ def _format_tiles(report: CompileReport) -> str:
     step = None if isinstance(report.step_ns, Missing) else report.step_ns
     saved = [cause.gain_ns for cause in report.causes if not isinstance(cause.gain_ns, Missing)]
     cells = [
-        ("Step", format_ns(step), "unprofiled" if step else "no step was timed"),
+        (
+            name_step(report).capitalize(),
+            format_ns(step),
+            "unprofiled" if step else "no step was timed",
+        ),
         (
             "Graph launches",
             format_count(None if report.replays is None else round(report.replays)),
