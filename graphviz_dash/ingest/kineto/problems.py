@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -25,7 +24,7 @@ from graphviz_dash.ingest.byte_stream import Damage
 from graphviz_dash.ingest.kineto.column_blocks import Flags, Ints
 from graphviz_dash.ingest.kineto.correlations import CallIntervals, find_repeated, mask_members
 from graphviz_dash.ingest.kineto.events import ABSENT
-from graphviz_dash.ingest.kineto.repeated_rows import build_repetition_problem
+from graphviz_dash.ingest.kineto.repeated_rows import RowRepairs, describe_repairs
 from graphviz_dash.ingest.kineto.stray_work import find_stray_work
 from graphviz_dash.model.trace import STITCHED, TraceProblem
 from graphviz_dash.units import format_ns, pluralize
@@ -51,7 +50,7 @@ def find_problems(
     gpu: pl.DataFrame,
     runtime: pl.DataFrame,
     annotations: pl.DataFrame,
-    repeats: Mapping[str, int] = MappingProxyType({}),
+    repairs: Sequence[RowRepairs] = (),
     *,
     integer_microseconds: bool,
     is_amd: bool = False,
@@ -59,11 +58,11 @@ def find_problems(
 ) -> tuple[TraceProblem, ...]:
     """Find the defects in a trace's GPU, runtime and annotation tables.
 
-    With ``integer_microseconds``, contradictions below one microsecond are ignored. ``repeats`` are
-    repeated rows by table.
+    With ``integer_microseconds``, contradictions below one microsecond are ignored. ``repairs``
+    are the numbers of repaired rows.
     """
     slack = _MICROSECOND if integer_microseconds else 0
-    problems: list[TraceProblem] = [*build_repetition_problem(repeats)]
+    problems: list[TraceProblem] = [*describe_repairs(repairs)]
     if integer_microseconds and gpu.height:
         problems.append(
             TraceProblem(

@@ -14,7 +14,7 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.kineto.column_blocks import Ints
 from graphviz_dash.ingest.kineto.columns import KINDS, SCHEMAS
 from graphviz_dash.ingest.kineto.events import ABSENT
-from graphviz_dash.ingest.kineto.repeated_rows import drop_repeated_rows
+from graphviz_dash.ingest.kineto.repeated_rows import RowRepairs, repair_rows
 from graphviz_dash.ingest.kineto.table_columns import TableColumns
 from graphviz_dash.ingest.limits import Limits
 
@@ -46,8 +46,8 @@ def build_frames(
     """Build the tables, sorted by ts, with times since ``origin``.
 
     Returns them, the index in traceEvents of each row, and the result of ``find`` for gpu, runtime
-    and annotations. Drops repeated rows; ``find`` receives their number by table. Consumes
-    ``tables``.
+    and annotations. Drops repeated rows and merges those of captured copies; ``find`` receives
+    their numbers. Consumes ``tables``.
 
     Raises:
         InputError: A number or name is out of range.
@@ -58,8 +58,8 @@ def build_frames(
             for name, table in tables.items()
         }
         results = {name: futures[name].result() for name in ("gpu", "runtime", "annotations")}
-        repeats = {name: count for name, (_, _, count) in results.items()}
-        problems = find(*(frame for frame, _, _ in results.values()), repeats)
+        repairs = [table_repairs for _, _, table_repairs in results.values()]
+        problems = find(*(frame for frame, _, _ in results.values()), repairs)
     finished = {name: futures[name].result() for name in SCHEMAS}
     rows = {name: rows for name, (_, rows, _) in finished.items()}
     return {name: frame for name, (frame, _, _) in finished.items()}, rows, problems
@@ -67,7 +67,7 @@ def build_frames(
 
 def _build_frame(
     name: str, table: TableColumns, origin: int, limits: Limits
-) -> tuple[pl.DataFrame, pl.Series, int]:
+) -> tuple[pl.DataFrame, pl.Series, RowRepairs]:
     ts = table.expand_column("ts") - origin
     dur = table.expand_column("dur")
     order = _sort_rows(ts, None if name in _FILE_ORDER_TABLES else dur, table.file_order)
@@ -83,7 +83,7 @@ def _build_frame(
         if order is not None:
             values = values[order]
         columns.append(_build_series(table, column, kind, values, limits))
-    return drop_repeated_rows(name, pl.DataFrame(columns[:-1]), columns[-1])
+    return repair_rows(name, pl.DataFrame(columns[:-1]), columns[-1])
 
 
 def _sort_rows(ts: Ints, dur: Ints | None, file_order: Ints | None) -> Ints | None:

@@ -3,10 +3,13 @@ from __future__ import annotations
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from collectors.doctor import places
+from collectors.doctor.drafts import find_illegal_calls
+from collectors.doctor.events import Event, StepLog, Violation
 from collectors.doctor.places import (
     SourceLocation,
     find_error_location,
@@ -14,6 +17,10 @@ from collectors.doctor.places import (
     is_condition,
     is_user_code,
 )
+from graphviz_dash.analysis.doctor import diagnose
+from graphviz_dash.model.doctor import DetectionMethod, RuleId
+from graphviz_dash.narrative.doctor import format_other_places
+from tests.doctors import report
 
 CODE = """\
 def step(x, limit):
@@ -138,3 +145,36 @@ def test_a_line_of_the_program_has_no_caller(tmp_path: Path) -> None:
     exec(program, scope)
     found = scope["own"](lambda: find_user_location(sys._getframe(1)))  # type: ignore[operator]
     assert (Path(found.file).name, found.line, found.caller) == ("own.py", 2, None)
+
+
+def test_ten_library_lines_of_one_call_are_one_finding_with_ten_places(tmp_path: Path) -> None:
+    """From frames of a library to the text of the doctor."""
+    library = "".join(f"def layer_{n}(f, h, mask):\n    h = f()\n" for n in range(10))
+    calls = "".join(f"    layer_{n}(f, 1, 2)\n" for n in range(10))
+    scope: dict[str, Any] = {}
+    for file, source in (
+        (tmp_path / "site-packages" / "gps" / "gps_conv.py", library),
+        (tmp_path / "site-packages" / "gps" / "model.py", f"def forward(f):\n{calls}"),
+        (tmp_path / "kinds.py", "def step(f):\n    forward(f)\n"),
+    ):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(source)
+        exec(compile(source, str(file), "exec"), scope)
+    events: list[Event] = []
+
+    def observe() -> None:
+        spot = find_user_location(sys._getframe(1))
+        violation = Violation(RuleId.SYNC_SHAPE)
+        events.append(Event("aten::nonzero", spot, "0x1", True, None, violation=violation))
+
+    scope["step"](observe)
+    drafts = find_illegal_calls(StepLog(events), DetectionMethod.EAGER)
+    findings = [draft.to_finding() for draft in drafts]
+    (group,) = diagnose(report(*findings)).groups
+    assert [finding.location.line for finding in group.findings] == list(range(2, 21, 2))
+    assert {finding.location.file.rpartition("/")[2] for finding in group.findings} == {
+        "gps_conv.py"
+    }
+    assert {finding.caller.text.rpartition("/")[2] for finding in group.findings} == {"kinds.py:2"}
+    assert group.first.location.lines[1] == "    h = f()"
+    assert len(format_other_places(group)) == 9

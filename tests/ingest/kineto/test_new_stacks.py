@@ -56,21 +56,77 @@ def test_fields_of_newer_stacks_leave_graphs_and_eager_work_apart(tmp_path: Path
     assert graphed.height == 2
 
 
-@pytest.mark.parametrize("doubled", [True, False])
-def test_doubled_copies_of_graph_launches_are_reported(tmp_path: Path, doubled: bool) -> None:
-    events = [
+def make_replays(*, doubled: bool) -> list[Event]:
+    return [
         event
         for index in range(3)
         for event in make_replay(START + 100 * index, doubled=doubled, size=512 << index)
     ]
+
+
+def remove_node_ids(events: list[Event]) -> list[Event]:
+    for event in events:
+        event["args"].pop("graph node id", None)
+    return events
+
+
+def test_both_rows_of_a_captured_copy_count_once(tmp_path: Path) -> None:
+    trace = read_events(make_replays(doubled=True), tmp_path / "t.json")
+    assert "3 captured copies had two rows" in get_problems(trace)["split-copies"]
+    copies = trace.gpu.filter(trace.gpu["kind"] == "memcpy")
+    assert copies["bytes"].to_list() == [512, 1024, 2048]
+    assert copies["dur"].to_list() == [7_000] * 3
+    assert {step.copies for step in find_steps(trace)} == {1}
+    once = read_events(make_replays(doubled=False), tmp_path / "once.json")
+    assert "split-copies" not in get_problems(once)
+    assert once.gpu.height == trace.gpu.height
+
+
+@pytest.mark.parametrize("doubled", [True, False])
+def test_doubled_copies_without_node_ids_are_reported(tmp_path: Path, doubled: bool) -> None:
+    events = remove_node_ids(make_replays(doubled=doubled))
     problems = get_problems(read_events(events, tmp_path / "t.json"))
     assert ("paired-copies" in problems) is doubled
+    assert "split-copies" not in problems
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+def test_equal_rows_of_captured_copies_count_once(tmp_path: Path, has_ids: bool) -> None:
+    """Twelve copies in 24 rows with the same start, duration, launch, stream and size."""
+    events = []
+    for index in range(12):
+        call, copy, kernel = make_replay(START + 100 * index, doubled=False)
+        events += [call, copy, {**copy, "args": dict(copy["args"])}, kernel]
+    if not has_ids:
+        remove_node_ids(events)
+    trace = read_events(events, tmp_path / "t.json")
+    assert trace.gpu.filter(trace.gpu["kind"] == "memcpy").height == 12
+    assert trace.gpu.filter(trace.gpu["kind"] == "kernel").height == 12
+    assert get_problems(trace)["repeated-events"].startswith("12 slices occur several times")
+
+
+def test_equal_kernels_of_two_branches_stay(tmp_path: Path) -> None:
+    """Older traces show all branches of a graph on one lane, without node ids."""
+    events = remove_node_ids(make_replays(doubled=False))
+    kernels = [event for event in events if event["cat"] == "kernel"]
+    events += [{**event, "args": dict(event["args"])} for event in kernels]
+    trace = read_events(events, tmp_path / "t.json")
+    assert trace.gpu.filter(trace.gpu["kind"] == "kernel").height == 2 * len(kernels)
+
+
+def test_two_equal_copies_of_two_nodes_stay(tmp_path: Path) -> None:
+    events = make_replays(doubled=True)
+    for number, event in enumerate(event for event in events if event["cat"] == "gpu_memcpy"):
+        event["args"]["graph node id"] = (4 << 32) | (10 + number % 2)
+    trace = read_events(events, tmp_path / "t.json")
+    assert trace.gpu.filter(trace.gpu["kind"] == "memcpy").height == 6
+    assert "split-copies" not in get_problems(trace)
 
 
 @pytest.mark.parametrize("second_start", [20, 60_000])
 def test_two_copies_apart_are_no_doubled_copies(tmp_path: Path, second_start: int) -> None:
     """Copies before and after the kernel, or after 60 ms, as in a graph of two equal copies."""
-    events = make_replay(START, doubled=True)
+    events = remove_node_ids(make_replay(START, doubled=True))
     copy = [event for event in events if event["cat"] == "gpu_memcpy"][1]
     copy["ts"] += second_start
     assert "paired-copies" not in get_problems(read_events(events, tmp_path / "t.json"))
