@@ -53,9 +53,9 @@ class Guard:
         try:
             return function(argument)
         except BaseException as error:
-            if not self._handle_error(error):
-                raise
-        return None
+            if self._handle_error(error):
+                return None
+            raise
 
     def _handle_error(self, error: BaseException) -> bool:
         trace = error.__traceback__

@@ -24,6 +24,20 @@ def modules() -> Mapping[str, ast.Module]:
         }
 
 
+@cache
+def nodes() -> Mapping[str, tuple[ast.AST, ...]]:
+    """The nodes of each module that define, import, handle or call, by module."""
+    kinds = (
+        *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Import, ast.ImportFrom),
+        *(ast.ExceptHandler, ast.Call),
+    )
+    with _uncollected():
+        return {
+            module: tuple(node for node in ast.walk(tree) if isinstance(node, kinds))
+            for module, tree in modules().items()
+        }
+
+
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """Disable garbage collection, which takes most of the time among nodes that all stay."""

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 import pytest
 
-from tests.sources import PARTS, modules
+from tests.sources import PARTS, modules, nodes
 
 VAGUE: Final = frozenset({"found", "one", "place", "told", "taken", "known"})
 MOST_VAGUE: Final = 0.01
@@ -22,9 +22,9 @@ Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 def imports() -> Mapping[str, frozenset[str]]:
     names = modules().keys()
     imported = {}
-    for module, tree in modules().items():
+    for module, parts in nodes().items():
         targets = set()
-        for node in ast.walk(tree):
+        for node in parts:
             if isinstance(node, ast.ImportFrom) and node.module:
                 for alias in node.names:
                     inner = f"{node.module}.{alias.name}"
@@ -36,8 +36,8 @@ def imports() -> Mapping[str, frozenset[str]]:
 
 
 def functions() -> Iterator[tuple[str, Function]]:
-    for module, tree in modules().items():
-        for node in ast.walk(tree):
+    for module, parts in nodes().items():
+        for node in parts:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield module, node
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,22 +23,29 @@ def test_every_file_that_begins_early_is_there() -> None:
 )
 def test_files_that_share_a_server_share_a_process(fixtures: str) -> None:
     folder = Path(__file__).parent
-    files = [path for path in folder.rglob("test_*.py") if _has_argument(path, fixtures)]
+    names = set(fixtures.split("|"))
+    files = [path for path, arguments in _list_page_arguments().items() if names & arguments]
     rows = {number for number, row in enumerate(FIRST) for file in row if folder / file in files}
     early = {folder / file for row in FIRST for file in row}
     assert [path for path in files if path not in early] == []
     assert len(rows) == 1
 
 
-def _has_argument(path: Path, names: str) -> bool:
-    return any(
-        argument.arg in names.split("|")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef)
-        and (node.name.startswith("test_") or node.decorator_list)
-        for argument in node.args.args
-        if argument.annotation is not None and ast.unparse(argument.annotation) in ("str", "Page")
-    )
+@cache
+def _list_page_arguments() -> dict[Path, set[str]]:
+    """Names of arguments of tests and fixtures that are addresses or pages, by test file."""
+    return {
+        path: {
+            argument.arg
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.FunctionDef)
+            and (node.name.startswith("test_") or node.decorator_list)
+            for argument in node.args.args
+            if argument.annotation is not None
+            and ast.unparse(argument.annotation) in ("str", "Page")
+        }
+        for path in Path(__file__).parent.rglob("test_*.py")
+    }
 
 
 class Process:

@@ -40,6 +40,8 @@ def _measured(span: str | None) -> None:
 def show_perfetto() -> None:
     """The buttons of an experiment, which open the UI at an address."""
     st.button("Again")
+    st.session_state["runs"] = st.session_state.get("runs", 0) + 1
+    st.text(f"run {st.session_state['runs']}")
     key = STORE.register(Path(st.query_params["experiment"]))
     run, _, step = st.query_params.get("part", "").partition(":")
     part = TracePart(((run, int(step) if step else None),)) if run else TracePart()

@@ -299,9 +299,11 @@ class TestProtocol:
     ) -> None:
         page = buttons()
         before = len(context.pages)
+        runs = page.get_by_text(re.compile(r"^run \d+$"))
         for _ in range(3):
+            run = runs.inner_text()
             page.get_by_role("button", name="Again").click()
-            page.wait_for_timeout(300)
+            expect(runs).not_to_have_text(run)
             idle(page)
         _click(page, "Open in Perfetto")
         expect(page.get_by_role("status")).to_contain_text("Sent")
