@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeAlias
 
 from collectors.collection.paths import shorten_path
 from collectors.compiled.taps import CompileListener
 from collectors.compiled.trees import MUTATED, TREES, Trees, read_trees
 from collectors.guard import Guard
-from graphviz_dash.bundle.compile_log import STRUCTURED_SOURCE, CompileLog
+from graphviz_dash.bundle.compile_log import RECORD_ERRORS, STRUCTURED_SOURCE, CompileLog
 from graphviz_dash.bundle.cudagraph_log import LOG_SOURCE, CudagraphLog
 from graphviz_dash.model.compilation import (
     Compilation,
@@ -70,7 +70,7 @@ class CompileRecorder:
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._log = CompileLog(shorten_path, _read_interned_names)
+        self._log = CompileLog(shorten_path, _get_interned_names)
         self._cudagraphs = CudagraphLog(shorten_path)
         self._taps = CompileListener(self._log.record, self._handle_message, guard)
         self._trees: Trees | None = None
@@ -114,7 +114,7 @@ class CompileRecorder:
     def get_result(self) -> Compilation | None:
         """Return the compilation, or None if nothing was compiled."""
         log, cudagraphs = self._log, self._cudagraphs
-        if not (log.records or cudagraphs.skips or cudagraphs.partitionings or self._trees):
+        if not (log.records or cudagraphs.skips or cudagraphs.has_partitionings or self._trees):
             return None
         return Compilation(
             torch=_get_torch_version(),
@@ -156,7 +156,8 @@ class CompileRecorder:
 
     def _handle_limit(self, text: str, frame: str | None) -> None:
         last = text.partition("last reason:")[2].partition("To log all recompilation")[0].strip()
-        self._log.record_limit(frame, last or None)
+        with suppress(*RECORD_ERRORS):
+            self._log.record_limit(frame, last or None)
 
     def _iter_sources(self) -> Iterator[FactSource]:
         traced = None if self._log.records else "torch wrote no structured trace"
@@ -173,10 +174,10 @@ class CompileRecorder:
         yield FactSource(CompilationFact.COUNTERS, f"{_COUNTERS}.counters")
 
 
-def _read_interned_names() -> dict[int, str]:
+def _get_interned_names() -> Mapping[str, int]:
     structured = sys.modules.get("torch._logging.structured")
     table: Mapping[str, int] = getattr(structured, "INTERN_TABLE", {})
-    return {number: name for name, number in table.items()}
+    return table
 
 
 def _explain_missing_log(fact: CompilationFact) -> str | None:

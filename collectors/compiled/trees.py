@@ -9,12 +9,14 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from collectors.collection.paths import shorten_path
+from graphviz_dash.bundle.compile_log import RECORD_ERRORS, check_value
 from graphviz_dash.bundle.compile_stacks import extract_stack_lines
 from graphviz_dash.model.compilation import (
     CopiedInput,
@@ -116,7 +118,7 @@ def _iter_mutating_skips(manager: Any) -> Iterator[GraphSkip]:
         static = set(function.static_input_idxs)
         mutated = [index for index in function.mutated_input_idxs if index not in static]
         holders = [function.placeholders[index] for index in mutated]
-        lines = [line for line in map(_find_user_line, holders) if line is not None]
+        lines = [line for line in map(find_user_line, holders) if line is not None]
         yield GraphSkip(
             frame=_get_compile_id(manager, key),
             reason=f"{MUTATED} ({len(mutated)} instances)",
@@ -135,7 +137,7 @@ def _read_function(manager: Any, key: Any, recorded: Counter[int]) -> TreeFuncti
         mode=str(getattr(mode, "name", mode)).lower(),
         inputs=tuple(
             FunctionInput(
-                str(holder.name), index in static, index in mutated, _find_user_line(holder)
+                str(holder.name), index in static, index in mutated, find_user_line(holder)
             )
             for index, holder in enumerate(function.placeholders)
         ),
@@ -169,7 +171,7 @@ def _read_node(node: Any, parent: int | None, graph_id: Callable[[object], str |
             CopiedInput(
                 name=str(getattr(holder, "name", f"input {index}")),
                 bytes=int(size),
-                line=None if holder is None else _find_user_line(holder),
+                line=None if holder is None else find_user_line(holder),
             )
         )
     outputs = [alias for alias in node.output_storage_alias if alias is not None]
@@ -185,13 +187,16 @@ def _read_node(node: Any, parent: int | None, graph_id: Callable[[object], str |
     )
 
 
-def _find_user_line(holder: Any) -> UserLine | None:
+def find_user_line(holder: Any) -> UserLine | None:
+    """Find the first program line that uses or changes an input; None if unknown."""
     texts = (holder.stack_trace, getattr(holder, "mutating_use_stack_trace", None))
     for text in (*texts, *(user.stack_trace for user in holder.users)):
-        if text:
+        if not text:
+            continue
+        with suppress(*RECORD_ERRORS):  # a path that no bundle can hold
             lines = extract_stack_lines(str(text), shorten_path)
             if lines:
-                return lines[0]
+                return check_value(lines[0], UserLine)
     return None
 
 

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -35,7 +36,7 @@ T = TypeVar("T")
 STRUCTURED_SOURCE: Final = "structured trace (TORCH_TRACE)"
 """Source of the facts of a :class:`CompileLog`."""
 
-_RECORD_ERRORS: Final = (
+RECORD_ERRORS: Final = (
     AttributeError,
     IndexError,
     KeyError,
@@ -89,11 +90,12 @@ class CompileLog:
 
     Args:
         shorten: Shortens a file path for the bundle.
-        files: Maps file numbers to names that the records do not define.
+        files: Returns the numbers of file names that the records do not define, in the order of
+            their addition.
     """
 
     def __init__(
-        self, shorten: Shorten, files: Callable[[], Mapping[int, str]] = dict[int, str]
+        self, shorten: Shorten, files: Callable[[], Mapping[str, int]] = dict[str, int]
     ) -> None:
         self.frames: dict[str, CompiledFrame] = {}
         self.breaks: list[GraphBreak] = []
@@ -106,12 +108,13 @@ class CompileLog:
         self._shorten = shorten
         self._files: dict[int, str] = {}
         self._get_known_files = files
+        self._known_files = 0
 
     def record(self, metadata: Mapping[str, Any], payload: str | None) -> None:
         """Process one record. Records of an unexpected shape are skipped."""
         try:
             self._process_record(metadata, payload or "")
-        except _RECORD_ERRORS:
+        except RECORD_ERRORS:
             return
 
     def _process_record(self, metadata: Mapping[str, Any], payload: str) -> None:
@@ -139,7 +142,7 @@ class CompileLog:
 
     def _process_artifact(self, name: str, frame: str | None, payload: str) -> None:
         if name == "torch_version":
-            self.torch = _check(
+            self.torch = check_value(
                 str(json.loads(payload)["pytorch_version"])[:_MAX_REASON_LENGTH], str
             )
         elif name == "dynamo_graph_break_reason":
@@ -165,7 +168,7 @@ class CompileLog:
             is_continuation=resumed_at is not None,
             callers=tuple(self._extract_callers(callers)),
         )
-        self.frames[frame] = _check(entry, CompiledFrame)
+        self.frames[frame] = check_value(entry, CompiledFrame)
 
     def _extract_callers(self, stack: Sequence[Mapping[str, Any]]) -> list[UserLine]:
         lines: list[UserLine] = []
@@ -191,8 +194,11 @@ class CompileLog:
             return file
         if file not in self._files:
             # Each name is recorded once per process, possibly before the recording started.
-            for number, name in self._get_known_files().items():
-                self._files.setdefault(number, name)
+            table = self._get_known_files()
+            if len(table) > self._known_files:
+                for name, number in islice(table.items(), self._known_files, None):
+                    self._files.setdefault(number, name)
+                self._known_files = len(table)
         return self._files.get(file)
 
     def _update_frame(self, frame: str, **facts: Any) -> None:
@@ -200,9 +206,9 @@ class CompileLog:
             return
         # Separately, so that one of an unexpected type costs no other.
         for name, fact in facts.items():
-            with suppress(*_RECORD_ERRORS):
+            with suppress(*RECORD_ERRORS):
                 entry = msgspec.structs.replace(self.frames[frame], **{name: fact})
-                self.frames[frame] = _check(entry, CompiledFrame)
+                self.frames[frame] = check_value(entry, CompiledFrame)
 
     def _process_metrics(self, frame: str, metrics: Mapping[str, Any]) -> None:
         if metrics.get("is_forward") is False:
@@ -238,7 +244,7 @@ class CompileLog:
         if skipped:
             lines = extract_stack_lines(str(skipped), self._shorten)
             skip = GraphSkip(frame, extract_skip_reason(self._shorten_paths(str(skipped))), lines)
-            self.skips.append(_check(skip, GraphSkip))
+            self.skips.append(check_value(skip, GraphSkip))
         if "RecompileLimit" in str(metrics.get("fail_type")):
             self.record_limit(frame, None)
 
@@ -269,7 +275,7 @@ class CompileLog:
             lines=lines,
             runs_eagerly=_EAGER_FALLBACK.search(head) is not None,
         )
-        graph_break = _check(graph_break, GraphBreak)
+        graph_break = check_value(graph_break, GraphBreak)
         recent = [(old.frame, old.lines[:1]) for old in self.breaks[-4:]]
         if (graph_break.frame, graph_break.lines[:1]) in recent:
             # Recorded at the break, and again when Dynamo gives up the frame.
@@ -325,7 +331,7 @@ class CompileLog:
         recompile = Recompile(
             frame, tuple(dict.fromkeys(guards)), tuple(dict.fromkeys(lines)), limit
         )
-        return _check(recompile, Recompile)
+        return check_value(recompile, Recompile)
 
     def _shorten_paths(self, text: str) -> str:
         return shorten_paths(text, self._shorten)
@@ -356,7 +362,7 @@ class CompileLog:
             backward=None if backward is None else backward[1] == "True",
             cached=name.endswith("_hit"),
         )
-        self.graphs[str(key)] = _check(graph, CompiledGraph)
+        self.graphs[str(key)] = check_value(graph, CompiledGraph)
 
 
 def format_frame_id(metadata: Mapping[str, Any]) -> str | None:
@@ -375,8 +381,8 @@ def extract_skip_reason(text: str) -> str:
     return _SKIP_PREFIX.sub("", first_line).strip(" .")[:_MAX_REASON_LENGTH]
 
 
-def _check(value: T, kind: type[T]) -> T:
-    """Return ``value`` if a bundle can hold it, or raise one of ``_RECORD_ERRORS``."""
+def check_value(value: T, kind: type[T]) -> T:
+    """Return ``value`` if a bundle can hold it, or raise one of ``RECORD_ERRORS``."""
     return msgspec.json.decode(msgspec.json.encode(value), type=kind)
 
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import suppress
 from typing import Final
 
-import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
-from graphviz_dash.bundle.compile_log import extract_skip_reason
+from graphviz_dash.bundle.compile_log import RECORD_ERRORS, check_value, extract_skip_reason
 from graphviz_dash.bundle.compile_stacks import Shorten, extract_stack_lines, shorten_paths
 from graphviz_dash.model.compilation import (
     CompileWarning,
@@ -32,6 +34,8 @@ _PARTITION: Final = re.compile(
 )
 _OPERATOR: Final = re.compile(r"^\s+(?P<name>\S+): reason=(?P<reason>[^,]*)(?P<rest>.*)$", re.S)
 _MAX_STACK_LINES: Final = 400
+_MAX_LINE_LENGTH: Final = 4_000
+_MAX_NAME_LENGTH: Final = 1_000
 _MAX_RERECORDING_LENGTH: Final = 20_000
 _FX: Final = re.compile(r", fx=(?P<fx>[\w.:<>]+)")
 _SKIP: Final = re.compile(r"^(?:skipping|disabling) cudagraphs? (?:due to )?(?P<reason>.*)$", re.S)
@@ -49,6 +53,51 @@ _WARNING_PREFIXES: Final = ("CUDAGraph supports dynamic shapes", "Unable to hit 
 _MAX_REASON_LENGTH: Final = 300
 
 
+class _Operator(Struct):
+    """An operator while its traceback arrives, in one message per line."""
+
+    operator: SplitOperator
+    """Without its lines."""
+    traceback: list[str] = field(default_factory=list)
+
+    def build(self, shorten: Shorten) -> SplitOperator:
+        lines = extract_stack_lines("\n".join(self.traceback), shorten)
+        with suppress(*RECORD_ERRORS):
+            return check_value(replace(self.operator, lines=lines), SplitOperator)
+        return self.operator
+
+
+class _Partition(Struct):
+    """A partition while its operators arrive."""
+
+    partition: GraphPartition
+    """Without its operators."""
+    operators: list[_Operator] = field(default_factory=list)
+
+    def build(self, shorten: Shorten) -> GraphPartition:
+        operators = tuple(operator.build(shorten) for operator in self.operators)
+        return replace(self.partition, operators=operators)
+
+
+class _Partitioning(Struct):
+    """A partitioning while its partitions arrive."""
+
+    frame: str | None
+    partitions: list[_Partition] = field(default_factory=list)
+
+    @property
+    def has_cudagraphs(self) -> bool:
+        return not any(
+            operator.operator.reason.startswith(_GRAPHS_DISABLED)
+            for partition in self.partitions
+            for operator in partition.operators
+        )
+
+    def build(self, shorten: Shorten) -> Partitioning:
+        partitions = tuple(partition.build(shorten) for partition in self.partitions)
+        return Partitioning(self.frame, partitions)
+
+
 class CudagraphLog:
     """Facts collected from messages.
 
@@ -57,8 +106,8 @@ class CudagraphLog:
     """
 
     def __init__(self, shorten: Shorten) -> None:
-        self.partitionings: list[Partitioning] = []
-        self.skips: list[GraphSkip] = []
+        self.skips: dict[GraphSkip, None] = {}
+        """Distinct skips in the order of their first message."""
         self.rerecordings: list[Rerecording] = []
         self.warnings: Counter[str] = Counter()
         self.warmups: Counter[str] = Counter()
@@ -66,20 +115,30 @@ class CudagraphLog:
         self.recordings = 0
         """Number of recordings, including repeated ones."""
         self._shorten = shorten
-        self._stack: list[str] = []
+        self._partitionings: list[_Partitioning] = []
+
+    @property
+    def has_partitionings(self) -> bool:
+        """True if a message reports a partitioning."""
+        return bool(self._partitionings)
 
     def process_message(self, text: str, frame: str | None) -> None:
-        """Process one message, logged during ``frame``."""
+        """Process one message, logged during ``frame``. Unexpected messages are skipped."""
+        with suppress(*RECORD_ERRORS):
+            self._process_message(text, frame)
+
+    def _process_message(self, text: str, frame: str | None) -> None:
         frame_prefix = _FRAME.match(text)
         frame = frame_prefix["frame"] if frame_prefix else frame
         if text.startswith("Created ") and "graph partitions" in text:
-            self.partitionings.append(Partitioning(frame, ()))
+            check_value(Partitioning(frame, ()), Partitioning)
+            self._partitionings.append(_Partitioning(frame))
         elif partition := _PARTITION.match(text):
             self._add_partition(partition)
         elif text.startswith("         ") and "reason=" not in text:
             self._add_traceback_line(text)
-        elif (operator := _OPERATOR.match(text)) and self.partitionings:
-            self._process_operator(operator)
+        elif (operator := _OPERATOR.match(text)) and self._partitionings:
+            self._add_operator(operator)
         elif skipped := _SKIP.match(text):
             self._add_skip(frame, skipped["reason"])
         elif rerecording := _RERECORDING.search(text):
@@ -89,18 +148,15 @@ class CudagraphLog:
         elif "Recording function" in text:
             self.recordings += 1
         elif text.startswith(_WARNING_PREFIXES):
-            self.warnings[text.strip().partition("\n")[0][:_MAX_REASON_LENGTH]] += 1
+            title = text.strip().partition("\n")[0][:_MAX_REASON_LENGTH]
+            self.warnings[check_value(title, str)] += 1
 
     def get_partitionings(self) -> tuple[Partitioning, ...]:
         """Return the partitionings, except for graphs that never use CUDA graphs."""
         return tuple(
-            split
-            for split in self.partitionings
-            if not any(
-                operator.reason.startswith(_GRAPHS_DISABLED)
-                for partition in split.partitions
-                for operator in partition.operators
-            )
+            partitioning.build(self._shorten)
+            for partitioning in self._partitionings
+            if partitioning.has_cudagraphs
         )
 
     def get_warnings(self) -> tuple[CompileWarning, ...]:
@@ -108,7 +164,7 @@ class CudagraphLog:
         return tuple(CompileWarning(text, (), times) for text, times in self.warnings.items())
 
     def _add_partition(self, match: re.Match[str]) -> None:
-        if not self.partitionings:
+        if not self._partitionings:
             return
         partition = GraphPartition(
             nodes=int(match["nodes"]),
@@ -117,53 +173,31 @@ class CudagraphLog:
             captured=match["what"] == "cudagraphable",
             operators=(),
         )
-        last = self.partitionings[-1]
-        self._replace_last((*last.partitions, partition))
+        partition = check_value(partition, GraphPartition)
+        self._partitionings[-1].partitions.append(_Partition(partition))
 
-    def _process_operator(self, match: re.Match[str]) -> None:
-        self._stack = []
+    def _add_operator(self, match: re.Match[str]) -> None:
         fx = _FX.search(match["rest"])
-        self._add_operator(
-            SplitOperator(
-                match["name"],
-                match["reason"].strip()[:_MAX_REASON_LENGTH],
-                fx["fx"] if fx else None,
-                (),
-            )
+        operator = SplitOperator(
+            match["name"][:_MAX_NAME_LENGTH],
+            match["reason"].strip()[:_MAX_REASON_LENGTH],
+            fx["fx"][:_MAX_NAME_LENGTH] if fx else None,
+            (),
         )
+        operator = check_value(operator, SplitOperator)
+        if partitions := self._partitionings[-1].partitions:
+            partitions[-1].operators.append(_Operator(operator))
 
     def _add_traceback_line(self, text: str) -> None:
-        partitions = self.partitionings[-1].partitions if self.partitionings else ()
-        if not partitions or not partitions[-1].operators:
-            return
-        if len(self._stack) >= _MAX_STACK_LINES:
-            return
-        self._stack.append(text)
-        *previous, last = partitions[-1].operators
-        lines = extract_stack_lines("\n".join(self._stack), self._shorten)
-        updated_operator = msgspec.structs.replace(last, lines=lines)
-        updated_partition = msgspec.structs.replace(
-            partitions[-1], operators=(*previous, updated_operator)
-        )
-        self._replace_last((*partitions[:-1], updated_partition))
-
-    def _add_operator(self, operator: SplitOperator) -> None:
-        partitions = self.partitionings[-1].partitions
-        if partitions:
-            operators = (*partitions[-1].operators, operator)
-            updated_partition = msgspec.structs.replace(partitions[-1], operators=operators)
-            self._replace_last((*partitions[:-1], updated_partition))
-
-    def _replace_last(self, partitions: tuple[GraphPartition, ...]) -> None:
-        self.partitionings[-1] = msgspec.structs.replace(
-            self.partitionings[-1], partitions=partitions
-        )
+        partitions = self._partitionings[-1].partitions if self._partitionings else []
+        operators = partitions[-1].operators if partitions else []
+        if operators and len(operators[-1].traceback) < _MAX_STACK_LINES:
+            operators[-1].traceback.append(text[:_MAX_LINE_LENGTH])
 
     def _add_skip(self, frame: str | None, text: str) -> None:
         reason = extract_skip_reason(shorten_paths(text, self._shorten))
         skip = GraphSkip(frame, reason, extract_stack_lines(text, self._shorten))
-        if skip not in self.skips:
-            self.skips.append(skip)
+        self.skips.setdefault(check_value(skip, GraphSkip))
 
     def _add_rerecording(self, frame: str | None, match: re.Match[str]) -> None:
         reason = match["reason"][:_MAX_RERECORDING_LENGTH].strip()
@@ -174,4 +208,5 @@ class CudagraphLog:
             for moved in _MOVED.finditer(reason)
         )
         title = reason.partition("\n")[0].rstrip(". ")[:_MAX_REASON_LENGTH]
-        self.rerecordings.append(Rerecording(frame, match["function"], title, moved))
+        rerecording = Rerecording(frame, match["function"][:_MAX_NAME_LENGTH], title, moved)
+        self.rerecordings.append(check_value(rerecording, Rerecording))

@@ -30,7 +30,7 @@ def told(*messages: str, frame: str | None = "0/0") -> CudagraphLog:
 
 def test_a_graph_that_is_split() -> None:
     log = told(*_PARTITIONS.splitlines())
-    (split,) = log.partitionings
+    (split,) = log.get_partitionings()
     assert [(part.nodes, part.captured) for part in split.partitions] == [
         (2, True),
         (2, False),
