@@ -297,7 +297,7 @@ def _compute_replay(report: LoopReport) -> MetricValue:
     ]
     if not timed_samples:
         return make_missing_value(
-            "loop_replay", Missing(Fact.FAMILIES, "no replay was rows on the GPU")
+            "loop_replay", Missing(Fact.FAMILIES, "no replay was timed on the GPU")
         )
     steps = sum(count for count, _ in timed_samples)
     return make_value("loop_replay", sum(count * median for count, median in timed_samples) / steps)

@@ -20,6 +20,8 @@ from graphviz_dash.ui.state.catalogue import list_known_experiments
 
 _ROWS: Final = 20
 """Number of rows; more do not fit into a window."""
+_ROOT_STYLE: Final = "<style>html{font-size:15px}</style>"
+"""Font size of the root as long as the rows are there."""
 _REMOVAL_SCRIPT: Final = """<script type="module">
 const early = document.querySelector(".early")
 const root = document.documentElement
@@ -63,4 +65,4 @@ def build_early_cards(visitor: str) -> str:
     table = format_element("div", format_element("div", "".join(rows), **{"data-testid": "stHtml"}))
     heading = format_element("div", format_title(listing), **{"data-testid": "stHtml"})
     content = heading + format_element("div", table, "st-key-card-table")
-    return format_element("div", content, "early") + _REMOVAL_SCRIPT
+    return format_element("div", _ROOT_STYLE + content, "early") + _REMOVAL_SCRIPT

@@ -107,7 +107,9 @@ def _show_graph(selection: SelectedExperiment, choice: GraphChoice) -> None:
         time.sleep(_DRAWING_S)
     if count >= LARGE_GRAPH_NODES and choice.pair is None:
         # Lines that arrive after the drawing must not move it.
-        show_source_lines(get_whole_graph(*choice.address).table, choice.run, selected)
+        show_source_lines(
+            get_whole_graph(*choice.address).table, choice.run, selected, above_drawing=False
+        )
     show_graph_details(selection, choice, right, selected)
 
 
@@ -131,7 +133,8 @@ def _show_introduction(choice: GraphChoice, count: int, *, ready: bool) -> int:
     show_graph_summary(graph)
     show_replay_check(choice.address)
     if count < LARGE_GRAPH_NODES:
-        show_source_lines(graph.table, choice.run, get_requested_node(count))
+        node = get_requested_node(count)
+        show_source_lines(graph.table, choice.run, node, above_drawing=True)
     return count
 
 

@@ -24,13 +24,18 @@ from graphviz_dash.units import format_count, format_ns, format_percent, plurali
 _FIRST_LINES: Final = 4
 """Lines that are not folded."""
 _MAX_LISTED: Final = 200
+_LOWER_DRAWING: Final = format_element(
+    "style", ":root{--drawing-height:max(500px,calc(100vh - 24rem))}"
+)
+"""Style with which lines and the drawing below them fit on the first screen."""
 _HEAD: Final = ("Source line", "Share", "GPU time", "Nodes", "Location")
 
 
-def show_source_lines(table: NodeTable, run: Run, node: int | None) -> None:
+def show_source_lines(table: NodeTable, run: Run, node: int | None, *, above_drawing: bool) -> None:
     """Show the lines with the most GPU time; a link highlights the nodes of a line.
 
-    The line of the node ``node`` is first. Nothing without source lines.
+    The line of the node ``node`` is first. A drawing below the lines gets lower. Nothing without
+    source lines.
     """
     lines = list_source_lines(table, run.source_code)
     if not lines:
@@ -48,7 +53,8 @@ def show_source_lines(table: NodeTable, run: Run, node: int | None) -> None:
         )
     if reason := explain_missing_code(run, lines):
         pieces.append(format_element("p", escape_html(reason), "muted"))
-    show_markup(format_element("section", "".join(pieces), "code-lines"))
+    section = format_element("section", "".join(pieces), "code-lines")
+    show_markup(section, _LOWER_DRAWING if above_drawing else "")
 
 
 def _format_lines(lines: Sequence[LineShare], current: str | None) -> str:
