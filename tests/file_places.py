@@ -19,6 +19,8 @@ _WRITES: Final = frozenset(
     | {"write_parquet", "write_ipc", "write_csv", "sink_parquet", "sink_ipc", "sink_csv"}
 )
 _READS: Final = frozenset({"read_text", "read_bytes", "scan_parquet", "read_parquet", "mmap"})
+_READS_OF_LINES: Final = frozenset({"getline", "getlines"})
+"""Functions of :mod:`linecache`."""
 _OPENERS: Final = frozenset({"open", "fdopen", "ZipFile", "GzipFile", "TarFile", "ZstdFile"})
 _WRITE_FLAGS: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGES: Final = ("os.rename", "os.mkdir", "os.link", "os.symlink", "os.truncate")
@@ -63,6 +65,8 @@ def _is_read(call: ast.Call) -> bool:
     name, owner = _get_name(call)
     if name in _OPENERS:
         return not _is_write(call)
+    if owner == "linecache" and name in _READS_OF_LINES:
+        return True
     return name in _READS or (owner, name) == ("sqlite3", "connect")
 
 

@@ -133,6 +133,14 @@ WRITES: Final[Mapping[str, Sequence[str]]] = {
 """Places that no writer of :mod:`tests.test_faults` reaches, by the test in which they fail."""
 
 READS: Final[Mapping[str, Sequence[str]]] = {
+    "tests/collectors/test_unreadable_sources.py::test_lines_that_cannot_be_read_are_missing": (
+        "collectors/collection/failures.py:_find_source_nodes",
+        "collectors/collection/source_code.py:_read_file",
+        "collectors/doctor/places.py:_read_source",
+    ),
+    "tests/collectors/test_unreadable_sources.py::test_callers_without_lines_keep_their_place": (
+        "collectors/compiled/callers.py:add_callers",
+    ),
     _RECORDED: (
         "collectors/program/bundle.py:_find_written",
         "collectors/program/bundle.py:_read",
