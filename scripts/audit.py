@@ -7,7 +7,9 @@ succeeds: a build without network must not fail, but must not look audited.
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -32,16 +34,34 @@ def _run_audit() -> int:
     ]
     try:
         result = subprocess.run(
-            command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            command,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+            env=build_environment(),
         )
     except subprocess.TimeoutExpired:
         return _report_not_audited(f"no response within {TIMEOUT_S} s")
     try:
         dependencies = json.loads(result.stdout)["dependencies"]
     except (ValueError, KeyError):
+        if "'-m', 'pip', '--version'" in result.stderr:
+            return _report_not_audited(f"no pip; install it: {sys.executable} -m ensurepip")
         lines = result.stderr.strip().splitlines()
         return _report_not_audited(lines[-1][:200] if lines else f"exit code {result.returncode}")
     return report(dependencies)
+
+
+def build_environment() -> dict[str, str]:
+    """Build the environment of pip-audit, which asks pip for its version even if it is unused.
+
+    Environments of uv contain no pip. The Python from which this one was made usually has it.
+    """
+    if importlib.util.find_spec("pip") is not None:
+        return dict(os.environ)
+    base = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
+    return {"PIPAPI_PYTHON_LOCATION": str(base), **os.environ}
 
 
 def report(dependencies: list[dict[str, Any]]) -> int:

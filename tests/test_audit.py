@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -34,6 +35,24 @@ def test_a_flaw_fails(audit: ModuleType, capsys: pytest.CaptureFixture[str]) -> 
     out = capsys.readouterr().out
     assert "isal 1.0: CVE-2026-1; fixed in: 1.1" in out
     assert "2 pinned packages audited, 1 vulnerabilities; 1 packages could not be audited" in out
+
+
+def test_an_environment_without_pip_uses_that_of_its_python(
+    audit: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(audit.importlib.util, "find_spec", lambda _: object())
+    assert "PIPAPI_PYTHON_LOCATION" not in audit.build_environment()
+    monkeypatch.setattr(audit.importlib.util, "find_spec", lambda _: None)
+    python = audit.build_environment()["PIPAPI_PYTHON_LOCATION"]
+    code = "import sys; print(sys.prefix)"
+    result = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    assert Path(result.stdout.strip()) == Path(sys.base_prefix)
+    # That has none either.
+    error = f"CalledProcessError: Command '['{python}', '-m', 'pip', '--version']' returned 1"
+    failed = subprocess.CompletedProcess((), 1, "", error)
+    monkeypatch.setattr(audit.subprocess, "run", lambda *_, **__: failed)
+    assert audit.main() == 3
+    assert "-m ensurepip" in capsys.readouterr().err
 
 
 def test_none_passes(audit: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

@@ -101,6 +101,9 @@ WHOLE_GRAPH_PATTERN = "^CUDA graph .*, as a whole$"
 STITCHED = "stitched-replays"
 """Problem of replays whose kernels lack individual times."""
 
+UNCATEGORIZED_SLICES = "slices without a category"
+"""Key of ``TraceInfo.skipped`` for complete events without a category."""
+
 _CUT = ("cut-off", "damaged")
 _INCOMPLETE = (*_CUT, "text-damaged")
 

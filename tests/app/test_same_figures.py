@@ -545,7 +545,7 @@ def totals() -> Iterator[dict[str, int]]:
 def test_no_fact_of_a_sample_has_two_values(
     name: str, look_in: LookIn, totals: dict[str, int]
 ) -> None:
-    look_in(SAMPLES)
+    look_in(SAMPLES / name)
     figures = collect_experiment(SAMPLES / name, compared_sample(name))
     assert figures.disagreements == {}
     assert figures.surfaces >= ALWAYS

@@ -357,7 +357,8 @@ def _build_typical_step(
         axis=0,
     )
     names = tuple(name or "" for name in gpu["name"].gather(rows).to_list())
-    duration = _compute_medians([read.duration for read in reads])
+    work_ns = int(np.median([read.step.work_ns for read in reads]))
+    duration = _compute_typical_durations(reads, work_ns)
     stream_calls = calls.find_stream_calls(first.step.start, first.step.end)
     return EagerStep(
         method=first.step.method,
@@ -385,7 +386,7 @@ def _build_typical_step(
         begin=_compute_medians([read.begin for read in reads]),
         step_ns=int(np.median([read.step.duration_ns for read in reads])),
         busy_ns=int(np.median([read.step.busy_ns for read in reads])),
-        work_ns=int(np.median([read.step.work_ns for read in reads])),
+        work_ns=work_ns,
         launch_cpu_ns=_measure_launch_cpu(reads, calls),
         waits=len(stream_calls.waits),
         graphed=calls.count_graphed(first),
@@ -401,6 +402,23 @@ def _find_collective_lanes(read: _StepWork, names: Sequence[str]) -> Flags:
 
 def _compute_medians(series: list[Ints]) -> Ints:
     return np.asarray(np.rint(np.median(np.stack(series), axis=0)), dtype=np.int64)
+
+
+_MIN_MEDIAN_SUM: Final = 0.99
+"""Minimum sum of median durations, relative to the median sum of a step's durations."""
+
+
+def _compute_typical_durations(reads: Sequence[_StepWork], work_ns: int) -> Ints:
+    """Compute the median duration of each item, extended if their sum is below that of a step.
+
+    The durations of items may vary independently, for example with their inputs. The sum of their
+    medians is then shorter than any step, and a replay seems to shorten kernels.
+    """
+    medians = _compute_medians([read.duration for read in reads])
+    total = int(medians.sum())
+    if not 0 < total < _MIN_MEDIAN_SUM * work_ns:
+        return medians
+    return np.asarray(np.ceil(medians * (work_ns / total)), dtype=np.int64)
 
 
 _MAX_OVERLAP_SHARE: Final = 0.05

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from graphviz_dash.analysis.arrays import encode
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.trace import UNCATEGORIZED_SLICES
 from graphviz_dash.units import pluralize
 
 if TYPE_CHECKING:
@@ -37,6 +38,13 @@ def find_missing_gpu_work(trace: Trace) -> Missing | None:
             Fact.GPU_WORK,
             "nothing was launched while the trace was recorded: it contains "
             f"{pluralize(len(codes), 'other call')} of the GPU's runtime and no GPU work",
+        )
+    if not launches and (others := trace.info.skipped.get(UNCATEGORIZED_SLICES)):
+        return Missing(
+            Fact.GPU_WORK,
+            "the trace contains neither work of a known GPU nor calls that launch it; "
+            f"{pluralize(others, 'slice')} without a category, as of other accelerators such as "
+            "Ascend NPUs, are not read",
         )
     if not launches:
         return Missing(

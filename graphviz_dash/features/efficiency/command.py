@@ -31,7 +31,7 @@ from graphviz_dash.features.efficiency.analysis.report import (
 from graphviz_dash.features.efficiency.document import build_efficiency_document
 from graphviz_dash.features.efficiency.narrative import MEASURE_COMMAND
 from graphviz_dash.features.efficiency.text import print_efficiency
-from graphviz_dash.guidance.narrative import list_remedies
+from graphviz_dash.guidance.narrative import explain_missing_shapes
 from graphviz_dash.ingest.load import load_run, load_without_graphs
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.ceilings import Ceilings
@@ -124,7 +124,7 @@ def _measure_path(
             ids = ", ".join(graph.id for graph in run.graphs) or "no graphs"
             raise InputError(f"--graph {graph_id}", "no such graph", f"one of {ids}")
         report = measure_run_efficiency(run, graph_id, ceilings_override, _compare_with_eager(run))
-        remedies = list_remedies((run,))
+        remedies = tuple(filter(None, explain_missing_shapes(run, ()) or ()))
     if isinstance(report, Missing):
         raise InputError(path, report.reason, "timed kernels with operators", " ".join(remedies))
     return report, run

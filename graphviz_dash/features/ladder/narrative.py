@@ -111,7 +111,7 @@ def summarize_loop(report: LoopReport) -> str:
         if mode.kind is StepKind.FALLBACK and mode.family is None
     )
     if others:
-        text += f", {pluralize(others, 'eager step')} of other inputs"
+        text += f", {pluralize(others, 'eager step')} with other inputs"
     if report.engine:
         text += f"; keys and sizes from {escape_control_characters(report.engine)}"
     memory = _describe_engine_memory(report)

@@ -69,19 +69,8 @@ def summarize_compilation(report: CompileReport) -> str:
     saving = next(
         (cause for cause in report.causes if not isinstance(cause.gain_ns, Missing)), None
     )
-    if not report.causes and _has_graphs_disabled(report):
-        if report.program_graphs:
-            graphs = pluralize(report.program_graphs, "CUDA graph")
-            return (
-                f"{summary} The program captures {graphs} itself; the traced steps launch none "
-                "of them."
-            )
-        return (
-            f'{summary} CUDA graphs were not enabled: torch.compile(mode="reduce-overhead") '
-            "enables them."
-        )
     if not report.causes:
-        return f"{summary} No recorded cause prevents CUDA graphs."
+        return f"{summary} {_describe_absent_causes(report)}"
     cause = saving or report.causes[0]
     if cause.rule is CompileRuleId.RECOMPILING:
         compile_time = (
@@ -95,6 +84,19 @@ def summarize_compilation(report: CompileReport) -> str:
         f"{summary} Fix first: "
         f"{get_cause_title(cause)}{_format_location(cause)}{_format_step_saving(report, cause)}."
     )
+
+
+def _describe_absent_causes(report: CompileReport) -> str:
+    """Describe compiled code in which nothing prevents CUDA graphs."""
+    lacks_graphs = _has_graphs_disabled(report)
+    if report.program_graphs:
+        text = f"The program captures {pluralize(report.program_graphs, 'CUDA graph')} itself; "
+        if lacks_graphs:
+            return f"{text}the traced steps launch none of them."
+        return f"{text}the Graph page and ladder explain steps without one."
+    if lacks_graphs:
+        return 'CUDA graphs were not enabled: torch.compile(mode="reduce-overhead") enables them.'
+    return "No recorded cause prevents CUDA graphs."
 
 
 def _has_graphs_disabled(report: CompileReport) -> bool:

@@ -293,6 +293,11 @@ _TOOLS: Final = (
         ("model_name", "timestamps|activity"),
         _RECORD,
     ),
+    OtherTool(
+        "a JSON profile of rocprofv3, which graphviz-dash does not read",
+        ("rocprofiler-sdk-tool",),
+        "Record the program with torch.profiler instead.",
+    ),
     OtherTool("a pyinstrument profile, which has no GPU work", ("root_frame",), _RECORD),
     OtherTool(
         "a CPU profile of Chrome or Node.js, which has no GPU work",

@@ -32,6 +32,7 @@ from graphviz_dash.model.trace import (
     OP_COLUMNS,
     PYTHON_COLUMNS,
     RUNTIME_COLUMNS,
+    UNCATEGORIZED_SLICES,
 )
 
 SCHEMAS: Final = {
@@ -77,7 +78,13 @@ _KIND_BY_CATEGORY: Final = {
     "gpu_memset": _MEMSET,
     "Memset": _MEMSET,
 }
-_PHASES: Final = {"M": "metadata", "i": "instant", "I": "instant", "C": "counter"}
+_PHASES: Final = {
+    "M": "metadata",
+    "i": "instant",
+    "I": "instant",
+    "C": "counter",
+    "X": UNCATEGORIZED_SLICES,
+}
 _TABLE_NUMBERS: Final = {
     category: list(SCHEMAS).index(table) for category, table in _TABLE_BY_CATEGORY.items()
 }

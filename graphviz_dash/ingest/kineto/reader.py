@@ -39,7 +39,13 @@ from graphviz_dash.ingest.kineto.table_columns import MAX_TIME_NS, NeedsExactTim
 from graphviz_dash.ingest.kineto.tables import build_frames
 from graphviz_dash.ingest.kineto.workers import DeclinedError, Workers
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
-from graphviz_dash.model.trace import EventOffsets, Trace, TraceInfo, TraceProblem
+from graphviz_dash.model.trace import (
+    UNCATEGORIZED_SLICES,
+    EventOffsets,
+    Trace,
+    TraceInfo,
+    TraceProblem,
+)
 from graphviz_dash.units import pluralize
 
 _AMD: Final = re.compile(r"\bAMD\b|Instinct|Radeon")
@@ -252,7 +258,7 @@ def _describe_container(reader: ArrayReader[Event], columns: EventColumns) -> st
     container = "an array" if reader.is_bare_array else "traceEvents"
     if events and columns.skipped == {"phase ''": events}:
         return f"{container} of objects without a phase (ph), not a trace ({events:,} objects"
-    if slices := columns.skipped["phase 'X'"]:
+    if slices := columns.skipped[UNCATEGORIZED_SLICES]:
         return (
             f"{container} whose slices have no category (cat), unlike those of a CPU or GPU in a "
             f"Kineto trace ({pluralize(slices, 'slice')}"

@@ -81,6 +81,24 @@ def test_steps_that_were_only_counted_belong_to_their_size(tmp_path: Path) -> No
     assert report.only_counted_replays == 0
 
 
+def test_eager_steps_of_no_family_are_no_fallbacks(tmp_path: Path) -> None:
+    """Such as prefills before decode graphs."""
+    run = load_run(make_server(tmp_path / "service", sizes=(32,), requests=(32,) * 9 + (40,) * 3))
+    assert run.loop is not None
+    steps = run.loop.steps
+    families = tuple(
+        None if kind is StepKind.FALLBACK else family
+        for kind, family in zip(steps.kind, steps.family, strict=True)
+    )
+    loop = replace(run.loop, steps=replace(steps, family=families))
+    report = build_loop_report(replace(run, loop=loop))
+    assert isinstance(report, LoopReport)
+    assert [family.fallbacks for family in report.families] == [0]
+    text = summarize_loop(report)
+    assert "9 steps replayed, 3 eager steps with other inputs" in text
+    assert "without a matching graph" not in text
+
+
 def test_counted_steps_have_their_share_of_the_time(tmp_path: Path) -> None:
     folder = make_server(tmp_path / "service", sizes=(32,), requests=(32,) * 90 + (40,) * 30)
     run = load_run(folder, traces=False)

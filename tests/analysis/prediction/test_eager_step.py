@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -181,6 +182,20 @@ class TestNoStep:
         found = build_eager_step(read_trace(trace.write(tmp_path / "t.json")))
         assert isinstance(found, Missing)
         assert "as if only the CPU was recorded" in found.reason
+
+    def test_work_of_an_unread_accelerator_is_no_lack_of_work(self, tmp_path: Path) -> None:
+        """As torch_npu writes it: slices of the process "Ascend Hardware", without a category."""
+        slices = [
+            {"ph": "X", "name": name, "pid": 800, "tid": 3, "ts": str(at), "dur": 1.35, "args": {}}
+            for at, name in enumerate(("aclnnMm_MatMul", "aclnnAdd_AddAiCore_Add"))
+        ]
+        operator = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1}
+        path = tmp_path / "trace_view.json"
+        path.write_text(json.dumps([operator | {"ts": "0", "dur": 13.08}, *slices]))
+        found = build_eager_step(read_trace(path))
+        assert isinstance(found, Missing)
+        assert "2 slices without a category, as of other accelerators" in found.reason
+        assert "only the CPU" not in found.reason
 
     def test_launches_without_their_work_are_no_lack_of_an_activity(self, tmp_path: Path) -> None:
         trace = TraceBuilder()

@@ -11,6 +11,7 @@ from graphviz_dash.analysis.prediction.predict import (
     PredictionWarning,
     predict,
 )
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.doctor import RuleId
 from graphviz_dash.model.timings import CleanTimings
 from graphviz_dash.model.trace import Trace
@@ -96,3 +97,33 @@ def test_the_headline_of_a_timed_function_is_the_figure_that_compare_scores(tmp_
     assert prediction.eager_side is EagerSide.CLEAN
     assert get_prediction(trace).remaining_idle_ns > 1_000_000
     assert prediction.graphed.value == pytest.approx(prediction.step_ns.value)
+
+
+def test_durations_that_vary_independently_do_not_shorten_a_replay(tmp_path: Path) -> None:
+    """As a replayed list of convolutions: one of three kernels is long, another in each step.
+
+    The GPU is always busy, so a graph saves nothing. The medians of the kernels add up to 300 µs,
+    those of the steps to 1,200 µs.
+    """
+    events: list[Event] = []
+    begin = START + 2_000
+    for step in range(6):
+        launch = START + 100 * step
+        events.append(make_slice("user_annotation", f"ProfilerStep#{step}", launch, 90, 100))
+        for index in range(3):
+            ids = {"correlation": 1_000 + 3 * step + index}
+            duration = 1_000 if index == step % 3 else 100
+            work = {"device": 0, "stream": 7, "grid": [4, 1, 1], "block": [128, 1, 1], **ids}
+            events += [
+                make_slice("cpu_op", f"aten::op{index}", launch + 10 * index, 8, 100),
+                make_slice("cuda_runtime", "cudaLaunchKernel", launch + 10 * index, 5, 100, **ids),
+                make_slice("kernel", f"kernel_{index}", begin, duration, 0, 7, **work),
+            ]
+            begin += duration
+    wait = begin - START
+    events.append(make_slice("cuda_runtime", "cudaDeviceSynchronize", START + 600, wait, 100))
+    prediction = get_prediction(read_events(events, tmp_path / "t.json"))
+    assert prediction.step.busy_ns == 1_200_000
+    assert prediction.replay.work_ns >= prediction.step.work_ns
+    assert not isinstance(prediction.speedup, Missing)
+    assert prediction.speedup.value <= 1

@@ -36,7 +36,11 @@ from tests.samples import SAMPLES
             "recorded-sglang/default-sizes",
             " The program captures 206 CUDA graphs itself; the traced steps launch none of them.",
         ),
-        ("recorded-vllm/default-sizes", " No recorded cause prevents CUDA graphs."),
+        (
+            "recorded-vllm/default-sizes",
+            " The program captures 106 CUDA graphs itself; the Graph page and ladder explain steps "
+            "without one.",
+        ),
         ("mlp-train/compile", " No recorded cause prevents CUDA graphs."),
     ],
 )

@@ -63,6 +63,7 @@ def test_what_is_not_known(tmp_path: Path, name: str, content: bytes, said: str)
     [
         ('[{"count": 20}, {"name": "conv", "averageMs": 1, "percentage": 5}]', "TensorRT"),
         ('[{"children": [], "frame": {"name": "ROOT"}, "metrics": {}}]', "Proton"),
+        ('{"rocprofiler-sdk-tool": [{"metadata": {"pid": 908}}]}', "rocprofv3"),
         ('{"$schema": "https://www.speedscope.app/file-format-schema.json", "shared": {}}', "sp"),
         ('[{"id": 1, "model_name": "m", "timestamps": []}]', "Triton Inference Server"),
         ('{"session": {}, "root_frame": {}}', "pyinstrument"),
