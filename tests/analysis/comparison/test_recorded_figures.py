@@ -300,8 +300,8 @@ def test_a_mean_that_few_long_steps_make_up_is_told(rare: int, weak: bool) -> No
     assert ("uneven-steps" in texts) == weak
     if weak:
         assert (
-            "4 of 40 steps make up 90.9% of the time; the median of all 40 is 10.0 µs, the mean 99.0 µs"
-            in texts["uneven-steps"]
+            "4 of 40 steps make up 90.9% of the time; the median of all 40 is 10.0 µs, "
+            "the mean 99.0 µs" in texts["uneven-steps"]
         )
 
 
