@@ -426,6 +426,7 @@ def _describe_equality(run: RunComparison, step_ns: float, saving: float) -> Ite
         yield AnswerPart(" of the step")
     else:
         yield _format_times(step_ns, saving)
+        yield AnswerPart(format_statistic(run))
 
 
 def _name_outside_work(limit: OutsideGraphs) -> str:

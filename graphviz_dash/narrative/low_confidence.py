@@ -195,9 +195,14 @@ _TEXTS: Final[dict[CaveatCode, tuple[Text, Text]]] = {
     ),
     CaveatCode.UNEVEN_STEPS: (
         "recorded steps: {long_count:count} of {count:plural step} make up {share:percent} of the "
-        "time; the median is {median:ns}, the mean {mean:ns}, and {traced:ns} under the profiler",
-        "If the long steps belong to start-up (each new size prepares its kernels), collect "
-        "with a larger --skip.",
+        "time; the median of all {count:count} is {median:ns}, the mean {mean:ns}, and {traced:ns} "
+        "under the profiler",
+        lambda values: (
+            "The steps by mode show which ones are long."
+            if values["has_engine"]
+            else "If the long steps belong to start-up (each new size prepares its kernels), "
+            "collect with a larger --skip."
+        ),
     ),
     CaveatCode.CAPTURE_PROBLEM: (_describe_capture_problem, ""),
     CaveatCode.UNKNOWN_GRAPHS: (
@@ -295,7 +300,7 @@ _TEXTS: Final[dict[CaveatCode, tuple[Text, Text]]] = {
     CaveatCode.WHILE_LOOPS: (
         "{nodes:plural While node}: the profiler shows only the last iteration of each launch, so "
         "counts and times of GPU work exclude the other iterations",
-        "Step times of the clean pass include all iterations.",
+        "Unprofiled and recorded step times include all iterations.",
     ),
     CaveatCode.UNSUPPORTED_CLAIMS: (
         lambda values: f"{values['reason']}. Not supported: {', '.join(values['claims'])}",

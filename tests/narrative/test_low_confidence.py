@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.metrics.caveats import CaveatCode
+from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Run, Source
 from graphviz_dash.model.trace import TraceProblem
 from graphviz_dash.narrative.low_confidence import _TEXTS, Note, describe_low_confidence
@@ -18,6 +19,7 @@ from tests.analysis.frames import (
     make_run,
     steps_trace,
 )
+from tests.samples_once import SAMPLES
 
 
 def notes(run: RunComparison) -> list[Note]:
@@ -156,6 +158,14 @@ def test_a_problem_of_one_of_two_traces_says_of_which() -> None:
     found = notes(compare_runs(make_experiment(run)).runs[0])
     texts = [note.text for note in found if note.code.startswith("trace-")]
     assert texts == ["traced pass: it ends early", "some is lost"]
+
+
+def test_long_steps_of_an_engine_are_not_blamed_on_its_start() -> None:
+    """42% of vLLM's time were eager steps, in the middle of its traffic."""
+    (run,) = compare_runs(load_experiment(SAMPLES / "recorded-vllm")).runs
+    (text,) = (note.sentence for note in notes(run) if note.code == CaveatCode.UNEVEN_STEPS.value)
+    assert "the median of all 31 is 4.12 ms" in text
+    assert text.endswith("The steps by mode show which ones are long.")
 
 
 def test_every_reason_has_words() -> None:

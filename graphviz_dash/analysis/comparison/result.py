@@ -161,6 +161,12 @@ class Comparison(Struct, frozen=True):
         return outlook.speedup.value
 
     @property
+    def main_graph_run(self) -> RunComparison | None:
+        """The best run, or the only run with graphs if no runs were compared. None otherwise."""
+        graph_runs = [run for run in self.runs if run.run.graphs]
+        return self.best or (graph_runs[0] if len(graph_runs) == 1 else None)
+
+    @property
     def best(self) -> RunComparison | None:
         """Fastest run relative to its baseline, as :func:`find_fastest` defines it."""
         return find_fastest(self.runs)

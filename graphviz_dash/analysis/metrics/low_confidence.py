@@ -302,6 +302,7 @@ def _check_uneven_steps(run: Run, figures: Mapping[str, MetricValue]) -> Iterato
             mean=mean,
             median=summary.median,
             traced=traced_ns,
+            has_engine=run.loop is not None and run.loop.engine is not None,
         )
 
 

@@ -176,8 +176,8 @@ def _generate_sections(
         "Times are medians over the traced replays.",
         "graph",
     )
-    if best is not None:
-        yield from generate_efficiency_section(best)
+    if comparison.main_graph_run is not None:
+        yield from generate_efficiency_section(comparison.main_graph_run)
     yield from generate_family_sections(comparison.experiment.runs)
     yield from generate_compile_sections(comparison.experiment.runs)
     yield from generate_ledger_sections(comparison.experiment.runs)

@@ -157,6 +157,13 @@ class _ReportReader(Struct):
         if not tables & set(_ACTIVITIES):
             if tables & _NSIGHT_TABLES:
                 raise self._build_no_cuda_error()
+            if any(table.startswith("rocpd_") for table in tables):
+                raise InputError(
+                    self.path,
+                    "a database of rocprofv3 (rocpd), which graphviz-dash does not read",
+                    _EXPECTED,
+                    "Record the program with torch.profiler instead.",
+                )
             listed = ", ".join(sorted(tables)[:5]) or "none"
             raise InputError(
                 self.path, f"no table of CUDA activities (tables: {listed})", _EXPECTED

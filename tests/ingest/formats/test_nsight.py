@@ -167,6 +167,11 @@ class TestHostile:
         with pytest.raises(InputError, match=r"no table of CUDA activities .tables: people"):
             convert_nsight(file, tmp_path)
 
+    def test_a_database_of_rocprofv3_is_named(self, tmp_path: Path) -> None:
+        file = self._database(tmp_path / "28_results.db", "CREATE TABLE rocpd_event_37ca (id)")
+        with pytest.raises(InputError, match=r"a database of rocprofv3 \(rocpd\)"):
+            convert_nsight(file, tmp_path)
+
     @pytest.mark.parametrize("work", [(), ("CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start)",)])
     def test_a_report_without_cuda(self, tmp_path: Path, work: tuple[str, ...]) -> None:
         """The program ran on the CPU, or was recorded without --trace=cuda."""

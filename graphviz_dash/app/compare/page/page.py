@@ -77,7 +77,8 @@ def render() -> None:
                 query,
             ),
         )
-        limit_slot = st.empty() if run is None else reserve_hardware_limit(run)
+        graph_run = run or result.main_graph_run
+        limit_slot = st.empty() if graph_run is None else reserve_hardware_limit(graph_run)
     if notes := format_failures(result) + format_doctor_verdicts(result):
         show_markup(format_element("div", notes, id=Evidence.FAILURES.value))
     runs = selection.experiment.runs
@@ -122,8 +123,9 @@ def render() -> None:
             icon=":material/table_rows:",
         )
         show_remedies(runs)
+    if graph_run is not None:
         # Last, because it reads the graphs and their captures.
-        show_hardware_limit(selection, run, limit_slot)
+        show_hardware_limit(selection, graph_run, limit_slot)
 
 
 def _select_run(result: Comparison) -> RunComparison | None:

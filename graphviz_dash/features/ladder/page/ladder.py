@@ -45,15 +45,15 @@ _NO_LIMITS: Final = Budget()
 def show_answers(key: str, run: int, family: int, loop: LoopReport) -> None:
     """Show additional and superfluous sizes, and why steps of an engine ran without a graph."""
     report = loop.families[family]
-    advice = get_advice(key, run, family, _NO_LIMITS)
-    if not isinstance(advice, Missing):
-        show_markup(format_element("p", escape_html(describe_advice(advice)), "answer"))
     coverage = get_coverage(key, run, family)
     if coverage is not None and coverage.is_worthwhile:
         show_markup(format_element("p", escape_html(describe_coverage(report, coverage)), "answer"))
         present = {member.size for member in report.members if member.size}
         for option in list_size_options(loop, report, sorted({*present, *coverage.new_sizes})):
             _show_sizes(option)
+    advice = get_advice(key, run, family, _NO_LIMITS)
+    if not isinstance(advice, Missing):
+        show_markup(format_element("p", escape_html(describe_advice(advice)), "answer"))
     reasons = describe_eager_steps(loop) if loop.engine is not None else ()
     show_markup(*(format_element("p", escape_html(reason), "said") for reason in reasons))
 

@@ -57,6 +57,12 @@ def test_no_sentence_without_limits(look_in: LookIn, monkeypatch: pytest.MonkeyP
     assert "hardware limit" not in text
 
 
+def test_a_run_without_a_baseline_has_the_sentence(look_in: LookIn) -> None:
+    look_in(SAMPLES)
+    text = unescape(markup(shown("compare", experiment="small-products")))
+    assert "The graph spends 18.2 µs of 129 µs within 20% of the hardware limit; " in text
+
+
 def test_nothing_is_reserved_for_nodes_without_operators(look_in: LookIn) -> None:
     look_in(SAMPLES)
     assert "hardware-limit" not in markup(shown("compare", experiment="recorded-vllm"))

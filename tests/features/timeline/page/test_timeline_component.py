@@ -338,6 +338,25 @@ def test_keys_zoom_and_pan(canvas: Locator) -> None:
         assert _window(canvas) == pytest.approx((begin, stop), abs=2), key
 
 
+def test_progress_moves_neither_the_legend_nor_the_lanes(canvas: Locator) -> None:
+    boxes = canvas.evaluate(
+        """(canvas) => {
+          const job = canvas.getRootNode().querySelector(".job")
+          const legend = canvas.getRootNode().querySelector(".legend")
+          const read = (element) => JSON.stringify(element.getBoundingClientRect())
+          const measure = () => [canvas, legend].map(read)
+          const before = measure()
+          job.hidden = false
+          job.textContent = "Comparing the kernels of eager with those of graph ".repeat(8)
+          const after = measure()
+          job.hidden = true
+          job.textContent = ""
+          return [before, after]
+        }"""
+    )
+    assert boxes[0] == boxes[1]
+
+
 def test_hover_tells_a_slice_and_a_gap(canvas: Locator) -> None:
     page = canvas.page
     kernel = _kernel(canvas)
