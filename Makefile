@@ -25,7 +25,7 @@ COMPILE = $(IN_VENV) -m compileall -q -j 0 -x '/tests?/' \
 
 # The documentation site, part of the wheel.
 SITE := graphviz_dash/site/index.html
-SITE_SOURCES := mkdocs.yml scripts/documentation_site.py $(wildcard *.md docs/*.md docs/*/*.md docs/*/*.png)
+SITE_SOURCES := mkdocs.yml scripts/documentation_site.py $(wildcard *.md docs/*.md docs/*/*.md docs/*/*.webp)
 
 # Modules of the components in JavaScript, and their tests.
 SCRIPTS := graphviz_dash/ui/components graphviz_dash/features tests/ui/components/scripts

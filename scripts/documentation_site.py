@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 import yaml
-from PIL import Image
 
 from graphviz_dash.documentation import SITE_FOLDER
 
@@ -89,13 +88,6 @@ def list_site_files() -> dict[Path, str]:
 def stage_file(source: Path, target: Path, places: dict[Path, str]) -> None:
     """Copy a file to its place; the links of a page lead to pages of the site."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    if source.suffix == ".png":
-        # A third of the bytes: screenshots have few colours.
-        palette = Image.Quantize.MEDIANCUT, Image.Dither.NONE
-        with Image.open(source) as picture:
-            small = picture.convert("RGB").quantize(256, palette[0], dither=palette[1])
-        small.save(target, "PNG", optimize=True)
-        return
     if source.suffix != ".md":
         shutil.copyfile(source, target)
         return
@@ -118,7 +110,7 @@ def drop_unused_pictures(places: dict[Path, str]) -> dict[Path, str]:
     return {
         path: target
         for path, target in places.items()
-        if path.suffix != ".png" or path.name in text
+        if path.suffix != ".webp" or path.name in text
     }
 
 

@@ -59,21 +59,20 @@ def main() -> None:
                     page,
                     f"{arguments.address}/{path}",
                     ready,
-                    arguments.folder / f"{name}-{scheme}.png",
+                    arguments.folder / f"{name}-{scheme}.webp",
                 )
             context.close()
         browser.close()
 
 
 def take_screenshot(page: Page, address: str, ready: str, target: Path) -> None:
-    """Take one screenshot with optimized compression, which suits the pages' few colors."""
+    """Take one screenshot without loss."""
     page.goto(address)
     page.locator(ready).first.wait_for(timeout=90_000)
     page.locator(_IDLE_SELECTOR).wait_for(timeout=90_000)
     page.wait_for_timeout(_SETTLE_MS)
     picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    # A palette would drop colors of few pixels or tint large ones.
-    picture.save(target, optimize=True)
+    picture.save(target, lossless=True, quality=100, method=6)
 
 
 if __name__ == "__main__":

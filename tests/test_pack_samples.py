@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -83,6 +84,11 @@ def test_a_damaged_packed_graph_is_refused(bundle: Path) -> None:
 
 
 def test_a_checkout_leaves_room_for_programs() -> None:
-    """Samples are the largest part of it; 28 MiB is the limit of the whole."""
-    packed = sum(path.stat().st_size for path in SAMPLES.rglob("*") if path.is_file())
-    assert packed <= 12 << 20
+    """28 MiB is the limit of all files."""
+    listing = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=SAMPLES.parent, capture_output=True, text=True, check=False
+    )
+    if listing.returncode != 0:
+        pytest.skip("not a checkout of git")
+    files = [SAMPLES.parent / name for name in listing.stdout.split("\0")[:-1]]
+    assert sum(file.stat().st_size for file in files if file.is_file()) <= 28 << 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from html import escape
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -21,7 +22,9 @@ _HASHED_FILE: Final = re.compile(r"assets/.*\.[0-9a-f]{8}\.min\.(js|css)")
 """Files with a hash of their content in their names."""
 
 _COMMENT: Final = re.compile(r"<!--.*?-->", re.S)
-_PICTURES: Final = (".png", ".svg", ".json")
+_MEDIA_TYPES: Final = {".webp": "image/webp"}
+"""Types that Python does not know before version 3.13."""
+_PICTURES: Final = (".svg", ".webp", ".json")
 _STYLE: Final = (
     ":root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}"
     "body{max-width:50rem;margin:2rem auto;padding:0 1rem}"
@@ -72,19 +75,25 @@ def _serve_built(path: str) -> Response:
             {"content-security-policy": build_content_policy(content), "cache-control": "no-cache"},
         )
     cache_control = _FOREVER if _HASHED_FILE.fullmatch(path) else "no-cache"
-    return FileResponse(file, status, {"cache-control": cache_control})
+    return _send_file(file, status, {"cache-control": cache_control})
 
 
 def _serve_unbuilt(path: str) -> Response:
     picture = _find_inside(SOURCES, path)
     if picture is not None and picture.suffix in _PICTURES:
-        return FileResponse(picture)
+        return _send_file(picture)
     source = _find_inside(SOURCES, f"{path.removesuffix('.html')}.md")
     if source is None and path == _FIRST_PAGE:
         source = _find_inside(SOURCES.parent, "README.md") if SOURCES.is_dir() else None
     if source is not None:
         return _build_page(_UNBUILT, render_markdown(source.read_text(encoding="utf-8")), 200)
     return _build_page(_UNBUILT if SOURCES.is_dir() else _ABSENT, "", 404)
+
+
+def _send_file(
+    file: Path, status: int = 200, headers: Mapping[str, str] | None = None
+) -> FileResponse:
+    return FileResponse(file, status, headers, _MEDIA_TYPES.get(file.suffix))
 
 
 def _find_inside(folder: Path, path: str) -> Path | None:

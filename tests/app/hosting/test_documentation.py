@@ -18,7 +18,7 @@ INLINE = "<!doctype html><script>let a = 1</script><h1 id=metrics>Metrics</h1>"
 
 @pytest.fixture
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A site of three files, next to a file that is not part of it."""
+    """A site of four files, next to a file that is not part of it."""
     site = tmp_path / "site"
     (site / "reference").mkdir(parents=True)
     (site / "assets").mkdir()
@@ -26,6 +26,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (site / "404.html").write_text("<h1>Not found</h1>")
     (site / "reference" / "metrics.html").write_text(INLINE)
     (site / "assets" / "main.0123abcd.min.css").write_text("a{}")
+    (site / "assets" / "page.webp").write_bytes(b"RIFF")
     (tmp_path / "secret.txt").write_text("secret")
     (site / "link.html").symlink_to(tmp_path / "secret.txt")
     monkeypatch.setattr(documentation, "SITE_FOLDER", site)
@@ -57,6 +58,11 @@ def test_hashed_files_are_kept_by_the_browser(built: Path, client: TestClient) -
     answer = client.get("/docs/assets/main.0123abcd.min.css")
     assert "immutable" in answer.headers["cache-control"]
     assert client.get("/docs/index.html").headers["cache-control"] == "no-cache"
+
+
+def test_a_picture_has_its_type(built: Path, client: TestClient) -> None:
+    """Browsers do not guess it: the guard forbids that."""
+    assert client.get("/docs/assets/page.webp").headers["content-type"] == "image/webp"
 
 
 @pytest.mark.parametrize(
