@@ -20,7 +20,7 @@ TASKS = {
     "gain of one eager trace": (
         "compare?experiment=recorded-lightning",
         ".answer",
-        r"Yes, after one fix: .* predicted 2\.96x faster",
+        r"Yes, after one fix: .* predicted 2\.78x faster",
     ),
     "graphed step that is not faster": (
         "compare?experiment=mlp-train&run=compile",
