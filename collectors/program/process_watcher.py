@@ -123,8 +123,11 @@ class ProcessWatcher:
 
     def _open_label(self, labels: Said) -> LabelScope | None:
         """Create the block of a label, perhaps the first in a forked child."""
-        self._create_fork_recorder()
-        return None if self._recorder is None else self._recorder.loop.label(labels)
+        with self._guard:
+            self._create_fork_recorder()
+            if self._recorder is not None:
+                return self._recorder.loop.label(labels)
+        return None
 
     def begin_capture(self, graph: object, pool: Any) -> ReplayCounter | None:
         """Handle the start of a capture, perhaps the first in a forked child."""
@@ -192,9 +195,10 @@ class ProcessWatcher:
 
     def _set_recorder(self, recorder: ProgramRecorder | None) -> None:
         self._recorder: ProgramRecorder | None = recorder
-        open_label = self._open_label if recorder is None else recorder.loop.label
-        # Most frequent entry besides a replay: no Python function between program and guard.
-        self.label: Callable[[Said], LabelScope | None] = partial(self._guard.call, open_label)
+        # Most frequent entry besides a replay: the recorder's own method has a guard.
+        self.label: Callable[[Said], LabelScope | None] = (
+            self._open_label if recorder is None else recorder.loop.label
+        )
         """Creates the block of a label. None without a recorder."""
 
     def _create_recorder(self, folder: ProcessFolder) -> ProgramRecorder:

@@ -210,19 +210,21 @@ class LoopRecorder:
         if number is not None:
             self.log.add(EventKind.PASS, number, begin, perf_counter_ns())
 
-    def label(self, labels: Said) -> LabelScope:
-        """Create the block of a label."""
-        number = self._labels.get(labels)
-        if number is None:
-            self.serves = True
-            self.rest.end()
-            name, real, phase, *key = labels
-            number = self.log.get_scope_number(label_facts(name, real, phase, dict(key)))
-            self._labels[labels] = number
-        scope = LabelScope()
-        scope.number = number
-        scope.notes = self._notes
-        return scope
+    def label(self, labels: Said) -> LabelScope | None:
+        """Create the block of a label. None after an error."""
+        with self._guard:
+            number = self._labels.get(labels)
+            if number is None:
+                self.serves = True
+                self.rest.end()
+                name, real, phase, *key = labels
+                number = self.log.get_scope_number(label_facts(name, real, phase, dict(key)))
+                self._labels[labels] = number
+            scope = LabelScope()
+            scope.number = number
+            scope.notes = self._notes
+            return scope
+        return None
 
     def stop_ticking(self) -> None:
         """Stop reporting ends of steps."""

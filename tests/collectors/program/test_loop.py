@@ -1032,7 +1032,7 @@ def test_a_label_costs_few_calls(tmp_path: Path) -> None:
     """
     done = run(tmp_path, "import sys\n" + CAPTURE + flat(program), "--steps", "0")
     assert done.returncode == 0, done.stderr
-    expected = ["label", "label", "call", "label", "__enter__", "__exit__"]
+    expected = ["label", "label", "label", "__exit__", "__enter__", "__exit__"]
     assert done.stdout.split()[: len(expected)] == expected
 
 
