@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from graphviz_dash.analysis.comparison.limits import BusyGpu, OutsideGraphs, find_limit
-from graphviz_dash.analysis.comparison.recorded_figures import list_step_times
 from graphviz_dash.analysis.comparison.verdict import Outcome
 from graphviz_dash.analysis.failures import format_cause, format_failed_stage, get_failure_verb
 from graphviz_dash.analysis.loop.family_report import build_loop_report
 from graphviz_dash.analysis.metrics.graph_coverage import Reason
 from graphviz_dash.analysis.metrics.low_confidence import count_while_nodes
+from graphviz_dash.analysis.metrics.program_step import list_step_times
 from graphviz_dash.analysis.metrics.run_selection import has_same_mode
 from graphviz_dash.analysis.prediction.predict import Recommendation
 from graphviz_dash.analysis.step_comparison.main_cause import MainCause, find_main_cause

@@ -11,15 +11,6 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.loop.copied_sizes import infer_copied_sizes
-from graphviz_dash.analysis.loop.loop_columns import (
-    CAPTURE,
-    FALLBACK,
-    NONE,
-    SIZE_SOURCES,
-    LoopColumns,
-    SizeSource,
-    build_loop_columns,
-)
 from graphviz_dash.analysis.loop.padding import PaddingCost, compute_padding_cost
 from graphviz_dash.analysis.loop.size_times import (
     ReplaySamples,
@@ -29,6 +20,15 @@ from graphviz_dash.analysis.loop.size_times import (
 )
 from graphviz_dash.analysis.loop.step_modes import StepMode, summarize_modes
 from graphviz_dash.analysis.memory.report import NODE_BYTES
+from graphviz_dash.analysis.metrics.loop_columns import (
+    CAPTURE,
+    FALLBACK,
+    NONE,
+    SIZE_SOURCES,
+    LoopColumns,
+    SizeSource,
+    build_loop_columns,
+)
 from graphviz_dash.analysis.sample_statistics import Summary, compute_percentiles, summarise
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.loop import FamilyMember, GraphCost, GraphFamily, ProgramLoop

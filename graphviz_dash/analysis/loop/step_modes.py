@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
-from graphviz_dash.analysis.loop.loop_columns import (
+from graphviz_dash.analysis.metrics.loop_columns import (
     CAPTURE,
     FALLBACK,
     KINDS,

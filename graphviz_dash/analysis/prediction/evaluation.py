@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.absence import explain_missing
 from graphviz_dash.analysis.metrics.low_confidence import compute_communication_share
-from graphviz_dash.analysis.metrics.recorded_step import compute_recorded_step
+from graphviz_dash.analysis.metrics.program_step import compute_program_step
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue, make_missing_value, make_value
 from graphviz_dash.analysis.metrics.run_selection import may_be_eager
 from graphviz_dash.analysis.prediction.calibration import load_shipped_calibration
@@ -39,7 +39,7 @@ def predict_run(
     trace = run.replay_trace
     if trace is None:
         return Missing(Fact.PREDICTION, explain_missing(run, Fact.TRACED_PASS).reason)
-    step = None if run.recording is None else compute_recorded_step(run.recording)
+    step = None if run.recording is None else compute_program_step(run)
     loop = None if isinstance(step, Missing) else step
     gpu = _get_gpu_name(run)
     return predict(trace, calibration, run.clean, gpu, traced_steps, loop, integrity)

@@ -14,9 +14,9 @@ from graphviz_dash.analysis.loop.family_report import (
     NodeBytes,
 )
 from graphviz_dash.analysis.loop.keys import format_key
-from graphviz_dash.analysis.loop.loop_columns import SizeSource
 from graphviz_dash.analysis.loop.padding import PaddingCost, PaddingEffect
 from graphviz_dash.analysis.loop.step_modes import StepMode
+from graphviz_dash.analysis.metrics.loop_columns import SizeSource
 from graphviz_dash.analysis.sample_statistics import Summary
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ladder.analysis.coverage import Coverage

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
-from graphviz_dash.analysis.comparison.recorded_figures import get_recorded_step_ns
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable, build_kernel_table
+from graphviz_dash.analysis.metrics.program_step import get_recorded_step_ns
 from graphviz_dash.analysis.metrics.run_metrics import (
     compute_clean_step_ns,
     compute_traced_slowdown,

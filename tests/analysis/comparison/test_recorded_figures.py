@@ -6,11 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
-from graphviz_dash.analysis.comparison.recorded_figures import (
-    compute_program_step,
-    compute_relative_recorded_metrics,
-    list_step_times,
-)
+from graphviz_dash.analysis.comparison.recorded_figures import compute_relative_recorded_metrics
+from graphviz_dash.analysis.metrics.program_step import compute_program_step, list_step_times
 from graphviz_dash.analysis.metrics.recorded_step import RecordedStep, StepFigure
 from graphviz_dash.analysis.metrics.run_selection import (
     get_family,

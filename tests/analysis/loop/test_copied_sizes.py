@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from graphviz_dash.analysis.loop.copied_sizes import can_infer_sizes, infer_copied_sizes
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
-from graphviz_dash.analysis.loop.loop_columns import SizeSource
+from graphviz_dash.analysis.metrics.loop_columns import SizeSource
 from graphviz_dash.features.ladder.narrative import describe_real_sizes
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.loop import (

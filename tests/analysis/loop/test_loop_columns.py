@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from graphviz_dash.analysis.loop.loop_columns import (
+from graphviz_dash.analysis.metrics.loop_columns import (
     FALLBACK,
     NONE,
     SIZE_SOURCES,

@@ -8,11 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison.recorded_figures import (
-    compute_program_step,
     compute_recorded_metrics,
     compute_relative_recorded_metrics,
-    list_loop_periods,
 )
+from graphviz_dash.analysis.metrics.program_step import compute_program_step, list_loop_periods
 from graphviz_dash.analysis.metrics.recorded_step import RecordedStep, StepFigure
 from graphviz_dash.analysis.sample_statistics import SpreadKind
 from graphviz_dash.ingest.load import load_run

@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
-from graphviz_dash.analysis.loop.loop_columns import NONE, build_loop_columns
 from graphviz_dash.analysis.loop.step_modes import summarize_modes
+from graphviz_dash.analysis.metrics.loop_columns import NONE, build_loop_columns
 from graphviz_dash.features.ladder.narrative import summarize_loop
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.loop import StepKind

@@ -3,16 +3,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import RunComparison
+from graphviz_dash.analysis.metrics.program_step import compute_program_step
+from graphviz_dash.analysis.metrics.recorded_step import RecordedStep
 from graphviz_dash.analysis.metrics.run_metrics import make_value
 from graphviz_dash.analysis.prediction.calibration import load_shipped_calibration
 from graphviz_dash.analysis.prediction.evaluation import compute_prediction_metrics, predict_run
 from graphviz_dash.analysis.prediction.predict import Prediction, predict
 from graphviz_dash.analysis.prediction.uncertainty import Estimate
 from graphviz_dash.analysis.sample_statistics import SpreadKind
-from graphviz_dash.ingest.load import load_experiment, load_pair
+from graphviz_dash.ingest.load import load_experiment, load_pair, load_run
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import ExecutionMode
 from tests.analysis.predictions import CALIBRATION
@@ -59,6 +62,22 @@ def test_the_graph_run_is_not_looked_at(toy: Path) -> None:
     assert not isinstance(alone, Missing)
     assert not isinstance(before, Missing)
     assert (before.step_ns, before.speedup) == (alone.step_ns, alone.speedup)
+
+
+def test_the_eager_step_of_an_engine_is_that_of_the_comparison() -> None:
+    """Its steps go on after the traced window, and waits for requests are most of its time."""
+    lightning = load_run(SAMPLES / "recorded-lightning" / "eager")
+    engine = load_run(SAMPLES / "recorded-vllm" / "default-sizes", traces=False)
+    assert lightning.recording is not None
+    waits = [1_000_000] * 30 + [200_000_000] * 10
+    recording = replace(lightning.recording, step_ns=waits, final_wait_ns=0)
+    run = replace(lightning, recording=recording, loop=engine.loop)
+    step = compute_program_step(run)
+    prediction = predict_run(run, load_shipped_calibration())
+    assert isinstance(step, RecordedStep)
+    assert isinstance(prediction, Prediction)
+    assert step.main.ns != 1_000_000
+    assert prediction.eager_ns == step.main.ns
 
 
 def compared(name: str) -> RunComparison:

@@ -10,9 +10,9 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport, MemberReport
-from graphviz_dash.analysis.loop.loop_columns import CAPTURE, FALLBACK, LoopColumns
 from graphviz_dash.analysis.loop.size_times import compute_median, fit_size_times, interpolate_times
 from graphviz_dash.analysis.loop.step_modes import estimate_total_ns
+from graphviz_dash.analysis.metrics.loop_columns import CAPTURE, FALLBACK, LoopColumns
 from graphviz_dash.features.ladder.analysis.ladder_data import LadderData, SizeCosts
 from graphviz_dash.features.ladder.analysis.outside_time import fit_outside_time
 from graphviz_dash.model.absence import Fact, Missing

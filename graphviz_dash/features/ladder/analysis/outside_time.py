@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport
-from graphviz_dash.analysis.loop.loop_columns import CAPTURE, NONE, LoopColumns
 from graphviz_dash.analysis.loop.size_times import (
     compute_median,
     fit_size_times,
     interpolate,
     interpolate_times,
 )
+from graphviz_dash.analysis.metrics.loop_columns import CAPTURE, NONE, LoopColumns
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind, compute_percentiles
 
 BLOCK_STEPS: Final = 32

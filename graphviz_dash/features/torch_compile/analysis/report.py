@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from graphviz_dash.analysis.absence import explain_missing
-from graphviz_dash.analysis.comparison.recorded_figures import compute_program_step
+from graphviz_dash.analysis.metrics.program_step import compute_program_step
 from graphviz_dash.analysis.metrics.recorded_step import StepStatistic
 from graphviz_dash.analysis.metrics.run_metrics import compute_clean_step_ns, get_step_times
 from graphviz_dash.analysis.trace.compiled_code import has_compiled_code

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
-from graphviz_dash.analysis.loop.loop_columns import FALLBACK
+from graphviz_dash.analysis.metrics.loop_columns import FALLBACK
 from graphviz_dash.features.ladder.analysis.coverage import Coverage, build_coverage
 from graphviz_dash.features.ladder.analysis.ladder_inputs import build_ladder_data
 from graphviz_dash.features.ladder.narrative import describe_coverage
