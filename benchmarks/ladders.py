@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
-from graphviz_dash.analysis.loop.loop_columns import CAPTURE
+from graphviz_dash.analysis.metrics.loop_columns import CAPTURE
 from graphviz_dash.features.ladder.analysis.ladder_data import (
     LadderData,
     build_problem,
