@@ -36,7 +36,7 @@ def list_tracked_objects(*, collect: bool = True) -> TrackedObjects:
         # have no hash.
         kind = type(candidate)
         if id(kind) not in lists:
-            lists[id(kind)] = _find_list(kind, objects)
+            lists[id(kind)] = find_list(kind, objects)
         if (matching := lists[id(kind)]) is not None:
             matching.append(candidate)
     return objects
@@ -67,7 +67,8 @@ def _drop_builtins(candidates: list[Any]) -> list[Any]:
     ]
 
 
-def _find_list(kind: type, objects: TrackedObjects) -> list[Any] | None:
+def find_list(kind: type, objects: TrackedObjects) -> list[Any] | None:
+    """Return the list of ``objects`` for objects of a type. None if there is none."""
     if issubclass(kind, torch.Tensor):
         return objects.tensors
     if issubclass(kind, torch.optim.Optimizer):

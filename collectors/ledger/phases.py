@@ -44,12 +44,20 @@ _COMPILER: Final = "torch._dynamo.utils"
 class PhaseWatch:
     """Times phases of the program and of torch.compile, from :meth:`start` to :meth:`stop`.
 
-    ``add`` receives each span, ``count`` each event of the compiler's caches by name.
+    ``add`` receives each span, ``count`` each event of the compiler's caches by name, ``hold`` the
+    objects whose methods load the model or allocate caches.
     """
 
-    def __init__(self, add: AddSpan, count: Callable[[str], None], guard: Guard) -> None:
+    def __init__(
+        self,
+        add: AddSpan,
+        count: Callable[[str], None],
+        hold: Callable[[object], None],
+        guard: Guard,
+    ) -> None:
         self._add = add
         self._count = count
+        self._hold = hold
         self._guard = guard
         self._restore: list[Callable[[], None]] = []
         self._finder: AfterImport | None = None
@@ -87,13 +95,16 @@ class PhaseWatch:
             return
         is_class_method = isinstance(original, classmethod)
         function = original.__func__ if is_class_method else original
-        add = self._add
+        add, hold = self._add, self._hold
+        holds_tensors = kind in (SpanKind.WEIGHTS, SpanKind.CACHE)
 
         @wraps(function)
         def call_and_time(*args: Any, **kwargs: Any) -> Any:
             # Triton's kernels keep their compiler.
             if self._finder is None:
                 return function(*args, **kwargs)
+            if holds_tensors and args:
+                hold(args[0])
             begin = perf_counter_ns()
             try:
                 with HIDDEN_FRAME:

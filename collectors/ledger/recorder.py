@@ -12,11 +12,13 @@ from collections import Counter
 from collections.abc import Callable
 from threading import get_ident
 from time import perf_counter_ns, thread_time_ns
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from msgspec.structs import replace
 
+from collectors.allocator.holders import TensorHolders
+from collectors.allocator.owners import list_tracked_objects
 from collectors.driver.calls import DriverError
 from collectors.driver.nvml import DeviceMemory, keep_loaded, read_device_memory
 from collectors.guard import Guard
@@ -25,12 +27,18 @@ from collectors.ledger.garbage import time_collections
 from collectors.ledger.imports import time_imports
 from collectors.ledger.phases import PhaseWatch
 from collectors.ledger.samples import (
+    AllocatedSegment,
     DeviceNumbers,
+    OwnedTensor,
+    build_state,
+    describe_tensors,
     estimate_others,
+    find_layers,
     read_module_loading,
     read_numbers,
+    read_segments,
     read_settings,
-    read_state,
+    select_surviving_tensors,
 )
 from graphviz_dash.model.ledger import (
     AllocatorState,
@@ -64,6 +72,14 @@ class _Graph:
         self.held_bytes: int | None = None
 
 
+class _KnownState(NamedTuple):
+    """A state whose owners are incomplete."""
+
+    number: int
+    segments: tuple[AllocatedSegment, ...]
+    tensors: dict[int, OwnedTensor]
+
+
 class LedgerRecorder:
     """Records memory and time of this process. Errors go to ``guard``.
 
@@ -80,10 +96,12 @@ class LedgerRecorder:
         self._spans: list[LedgerSpan] = []
         self._dropped = 0
         self._states: list[tuple[MemorySample, AllocatorState]] = []
+        self._first_state: _KnownState | None = None
+        self.holders = TensorHolders()
         self._graphs: dict[str, _Graph] = {}
         self._events: Counter[str] = Counter()
         self._stops: list[Callable[[], None]] = []
-        self._phases = PhaseWatch(self.add_span, self._count_event, guard)
+        self._phases = PhaseWatch(self.add_span, self._count_event, self.holders.add, guard)
         self._total: int | None = None
         self._device: int | None = None
         self._used_before: dict[str, DeviceMemory] = {}
@@ -132,6 +150,7 @@ class LedgerRecorder:
             time_collections(lambda name, start, end: self.add_span(SpanKind.GC, name, start, end)),
         ]
         self._phases.start()
+        self.holders.start()
         self.add_span(SpanKind.RECORDER, "hook", begin, perf_counter_ns())
 
     def record_used_before(self) -> None:
@@ -226,11 +245,49 @@ class LedgerRecorder:
         """Record the size of the private pools for later samples."""
         self._pool_bytes = pool_bytes
 
-    def record_state(self, *, collect: bool) -> None:
-        """Add the content of the allocator, which belongs to the last sample."""
+    def record_known_state(self) -> None:
+        """Add the content of the allocator with the owners that :attr:`holders` finds. The next
+        complete search completes it.
+
+        A search among all of Python's objects would delay an engine by half a second.
+        """
         begin = perf_counter_ns()
         if self._samples:
-            self._states.append((self._samples[-1], read_state(collect=collect)))
+            segments = read_segments()
+            objects = self.holders.find_objects()
+            tensors, layers = describe_tensors(objects), find_layers(objects.modules)
+            state = build_state(segments, tensors, layers, is_search_complete=False)
+            self._first_state = _KnownState(len(self._states), segments, tensors)
+            self._states.append((self._samples[-1], state))
+        self.holders.pause()
+        self.add_span(SpanKind.RECORDER, "content of the allocator", begin, perf_counter_ns())
+
+    def record_state(self, *, collect: bool) -> None:
+        """Add the content of the allocator, which belongs to the last sample.
+
+        Searches the owners among all objects of Python; ``collect``: run the garbage collector
+        first. Otherwise, unreachable tensors have owners too.
+        """
+        begin = perf_counter_ns()
+        if self._samples:
+            segments = read_segments()
+            objects = list_tracked_objects(collect=collect)
+            tensors, layers = describe_tensors(objects), find_layers(objects.modules)
+            first = self._first_state
+            if first is not None:
+                surviving_tensors = select_surviving_tensors(tensors, first.segments, segments)
+                self._states[first.number] = (
+                    self._states[first.number][0],
+                    build_state(
+                        first.segments,
+                        surviving_tensors | first.tensors,
+                        layers,
+                        is_search_complete=True,
+                    ),
+                )
+                self._first_state = None
+            state = build_state(segments, tensors, layers, is_search_complete=True)
+            self._states.append((self._samples[-1], state))
         self.add_span(SpanKind.RECORDER, "content of the allocator", begin, perf_counter_ns())
 
     # Captures.
@@ -241,7 +298,7 @@ class LedgerRecorder:
         if numbers is not None and not self._graphs:
             # Here in the program's own thread and before its steps, where it disturbs no timing.
             with self._guard:
-                self.record_state(collect=False)
+                self.record_known_state()
         self._open_captures += 1
         self._candidate = None
         self._replays_before = self.count_replays()

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import torch
 from cuda.bindings import driver
 
-from collectors.allocator.owners import find_owned_tensors, list_tracked_objects
+from collectors.allocator.owners import TrackedObjects, find_owned_tensors
 from collectors.driver.calls import call
 from collectors.driver.nvml import DeviceMemory
 from graphviz_dash.model.ledger import (
@@ -135,56 +135,133 @@ def read_settings(environment: dict[str, str]) -> dict[str, str]:
     return {name: environment[name] for name in SETTINGS if name in environment}
 
 
-def read_state(*, collect: bool) -> AllocatorState:
-    """Read the content of the current device's allocator. The caller sets the sample.
+class OwnedTensor(NamedTuple):
+    """Owner and largest tensor of an allocation."""
 
-    ``collect``: run the garbage collector first. Otherwise, unreachable tensors have owners too.
-    """
+    owner: Owner
+    shape: tuple[int, ...]
+    item_bytes: int
+    """Size of one element, in bytes."""
+
+
+class AllocatedSegment(NamedTuple):
+    """A segment of the allocator."""
+
+    pool: Pool
+    stream: int
+    """Handle of the stream."""
+    bytes: int
+    live_blocks: tuple[tuple[int, int], ...]
+    """Address and size of each live allocation."""
+
+
+def read_segments() -> tuple[AllocatedSegment, ...]:
+    """Read the segments of the current device's allocator."""
     device = torch.cuda.current_device()
-    objects = list_tracked_objects(collect=collect)
-    tensors = find_owned_tensors(objects)
-    content = _Content()
-    for segment in torch.cuda.memory._snapshot()["segments"]:
-        if segment["device"] == device:
-            content.add_segment(segment, tensors)
+    return tuple(
+        convert_segment(segment)
+        for segment in torch.cuda.memory_snapshot()
+        if segment["device"] == device
+    )
+
+
+def convert_segment(segment: Mapping[str, Any]) -> AllocatedSegment:
+    """Convert a segment of ``torch.cuda.memory_snapshot``."""
+    live_blocks = []
+    address = int(segment["address"])
+    for block in segment["blocks"]:
+        size = int(block["size"])
+        if block["state"].startswith("active"):
+            live_blocks.append((address, size))
+        address += size
+    first, second = segment.get("segment_pool_id", DEFAULT_POOL)
+    return AllocatedSegment(
+        (int(first), int(second)),
+        int(segment.get("stream", 0)),
+        int(segment["total_size"]),
+        tuple(live_blocks),
+    )
+
+
+def describe_tensors(objects: TrackedObjects) -> dict[int, OwnedTensor]:
+    """Describe the tensors among ``objects`` by the addresses of their allocations."""
+    return {
+        address: OwnedTensor(
+            owner, tuple(int(dimension) for dimension in tensor.shape), tensor.element_size()
+        )
+        for address, (owner, tensor) in find_owned_tensors(objects).items()
+    }
+
+
+def build_state(
+    segments: Iterable[AllocatedSegment],
+    tensors: Mapping[int, OwnedTensor],
+    layers: tuple[LayerGroup, ...],
+    *,
+    is_search_complete: bool,
+) -> AllocatorState:
+    """Build the content of an allocator. The caller sets the sample.
+
+    ``is_search_complete``: allocations without a tensor have no owner in Python. Otherwise, their
+    owners are unknown and they are omitted.
+    """
+    content = _Content(tensors, is_search_complete=is_search_complete)
+    for segment in segments:
+        content.add_segment(segment)
     return AllocatorState(
         sample=0,
         pools=tuple(ReservedPool(*key, *content.pools[key]) for key in sorted(content.pools)),
         blocks=tuple(AllocatorBlocks(*key, *content.blocks[key]) for key in sorted(content.blocks)),
-        layers=find_layers(objects.modules),
+        layers=layers,
         tensors=content.list_tensors(),
     )
 
 
+def select_surviving_tensors(
+    tensors: Mapping[int, OwnedTensor],
+    before: Iterable[AllocatedSegment],
+    now: Iterable[AllocatedSegment],
+) -> dict[int, OwnedTensor]:
+    """Select the ``tensors`` of now whose allocations existed before, by address and size."""
+    earlier_blocks = {block for segment in before for block in segment.live_blocks}
+    return {
+        address: tensors[address]
+        for segment in now
+        for address, size in segment.live_blocks
+        if address in tensors and (address, size) in earlier_blocks
+    }
+
+
 class _Content:
-    def __init__(self) -> None:
+    def __init__(
+        self, tensors: Mapping[int, OwnedTensor], *, is_search_complete: bool = True
+    ) -> None:
         self.pools: dict[tuple[Pool, int], list[int]] = {}
         self.blocks: dict[tuple[Pool, int, Owner], list[int]] = {}
-        self._tensors: dict[tuple[Owner, tuple[int, ...], int], list[int]] = {}
+        self._owned_tensors = tensors
+        self._is_search_complete = is_search_complete
+        self._tensors: dict[OwnedTensor, list[int]] = {}
         self._streams: dict[int, int] = {}
 
-    def add_segment(self, segment: Any, tensors: Mapping[int, tuple[Owner, torch.Tensor]]) -> None:
-        first, second = segment.get("segment_pool_id", DEFAULT_POOL)
-        pool = int(first), int(second)
-        stream = self._streams.setdefault(int(segment.get("stream", 0)), len(self._streams))
+    def add_segment(self, segment: AllocatedSegment) -> None:
+        pool = segment.pool
+        stream = self._streams.setdefault(segment.stream, len(self._streams))
         pool_sums = self.pools.setdefault((pool, stream), [0, 0, 0, 0, 0])
         pool_sums[0] += 1
-        pool_sums[1] += int(segment["total_size"])
-        address = segment["address"]
+        pool_sums[1] += segment.bytes
         live_bytes = 0
-        for block in segment["blocks"]:
-            size = int(block["size"])
-            if block["state"].startswith("active"):
-                pool_sums[2 if size <= _SMALL else 3] += size
-                owner, tensor = tensors.get(address, (Owner.UNOWNED, None))
-                _count(self.blocks, (pool, stream, owner), size)
-                if tensor is not None and pool == DEFAULT_POOL:
-                    shape = tuple(int(dimension) for dimension in tensor.shape)
-                    _count(self._tensors, (owner, shape, tensor.element_size()), size)
-                live_bytes += size
-            address += size
+        for address, size in segment.live_blocks:
+            pool_sums[2 if size <= _SMALL else 3] += size
+            live_bytes += size
+            tensor = self._owned_tensors.get(address)
+            if tensor is not None:
+                _count(self.blocks, (pool, stream, tensor.owner), size)
+                if pool == DEFAULT_POOL:
+                    _count(self._tensors, tensor, size)
+            elif self._is_search_complete:
+                _count(self.blocks, (pool, stream, Owner.UNOWNED), size)
         if live_bytes:
-            pool_sums[4] += int(segment["total_size"]) - live_bytes
+            pool_sums[4] += segment.bytes - live_bytes
 
     def list_tensors(self) -> tuple[TensorGroup, ...]:
         order = sorted(self._tensors, key=lambda key: (-self._tensors[key][1], key))

@@ -91,6 +91,7 @@ def run(request: PassRequest) -> None:
         iterate = prepare_mode(request.mode, step, request.plan)
     ledger.end_startup()
     ledger.stop()
+    ledger.holders.stop()
     stages.end_stage(Stage.PREPARE)
     # No iteration needs the cache left by warmup and capture (gradients that the captured step set
     # to None, the warmup of make_graphed_callables).

@@ -435,6 +435,7 @@ class ProgramRecorder:
 
     def _handle_optimizer_step(self, optimizer: Any) -> None:
         name = f"{type(optimizer).__name__}.step"
+        self._ledger.recorder.holders.add(optimizer)
         if self._open:
             self._open[-1].optimizer = (id(optimizer), name)
             return

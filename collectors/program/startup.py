@@ -54,6 +54,7 @@ class StartupLedger:
         """Restore the program, also in a forked child."""
         self._stop_watching()
         self.recorder.stop()
+        self.recorder.holders.stop()
 
     def finish(self) -> None:
         """Stop and write the ledger."""

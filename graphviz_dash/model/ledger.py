@@ -183,6 +183,9 @@ class AllocatorState(Struct, frozen=True, forbid_unknown_fields=True):
     """Index of the sample taken at that moment."""
     pools: tuple[ReservedPool, ...]
     blocks: tuple[AllocatorBlocks, ...]
+    """Live allocations by owner. Those of unknown owners are missing if the process ended before
+    the search among all objects of Python.
+    """
     layers: tuple[LayerGroup, ...] = ()
     """Repeated layers of the models, largest first."""
     tensors: tuple[TensorGroup, ...] = ()

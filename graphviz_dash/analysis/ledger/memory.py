@@ -35,8 +35,8 @@ class LedgerPart(StrEnum):
     TENSORS = "other tensors"
     WORKSPACES = "library workspaces"
     ALLOCATIONS = "allocations"
-    """Unknown owner: allocated before the recorder read the owners, or by objects that the garbage
-    collector does not list because it is frozen.
+    """Unknown owner: allocated before the recorder read the owners and freed since, or not among the
+    program's modules and caches if the process ended before the search among all objects.
     """
     FRAGMENTATION = "allocator, fragmentation"
     """Free memory in partly used segments, which the allocator cannot release."""
@@ -272,7 +272,7 @@ def _split_allocator(
         if workspaces is not None:
             # Libraries keep their workspaces, so the excess has other owners.
             excess = max(sizes[LedgerPart.WORKSPACES] - workspaces, 0)
-            sizes[LedgerPart.ALLOCATIONS] = excess
+            sizes[LedgerPart.ALLOCATIONS] += excess
             sizes[LedgerPart.WORKSPACES] = (
                 workspaces if after_startup else (sizes[LedgerPart.WORKSPACES] - excess)
             )
@@ -292,6 +292,10 @@ def sum_owners(state: AllocatorState) -> Counter[LedgerPart]:
     for block in state.blocks:
         if block.pool == DEFAULT_POOL:
             sizes[_OWNERS[block.owner]] += block.bytes
+    live_bytes = sum(
+        pool.small_bytes + pool.large_bytes for pool in state.pools if pool.pool == DEFAULT_POOL
+    )
+    sizes[LedgerPart.ALLOCATIONS] = max(live_bytes - sizes.total(), 0)
     return sizes
 
 

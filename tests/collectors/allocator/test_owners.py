@@ -44,23 +44,3 @@ def test_objects_frozen_by_the_interpreter_do_not_freeze_those_of_the_program() 
 
 def test_objects_that_the_program_froze_are_listed_and_stay_frozen() -> None:
     assert count_newly_frozen(frozen=False, own=True) >= 0
-
-
-SEGMENTS = """
-from collectors.ledger.samples import _Content
-content = _Content()
-def block(size, state):
-    return {{"size": size, "state": state}}
-for blocks in (
-    [block(6, "active_allocated"), block(4, "inactive")],
-    [block(20, "inactive")],
-    [block(2, "active_pending_free"), block(3, "inactive"), block(5, "active_allocated")],
-):
-    segment = {{"address": 0, "total_size": sum(item["size"] for item in blocks), "blocks": blocks}}
-    content.add_segment(segment, {{}})
-print(content.pools[(0, 0), 0][4])
-"""
-
-
-def test_free_memory_counts_as_split_only_in_used_segments() -> None:
-    assert run_program(SEGMENTS.format()) == 7

@@ -15,10 +15,12 @@ class Recorder:
     def __init__(self) -> None:
         self.spans: list[tuple[SpanKind, str]] = []
         self.counts: list[str] = []
+        self.holders: list[object] = []
         self.guard = Guard()
         self.watch = PhaseWatch(
             lambda kind, name, begin, end: self.spans.append((kind, name)),
             self.counts.append,
+            self.holders.append,
             self.guard,
         )
 
@@ -47,7 +49,9 @@ def test_functions_of_an_engine_are_timed_and_restored(recorder: Recorder) -> No
     worker = sys.modules["vllm.v1.worker.gpu_worker"].Worker
     original = worker.load_model
     recorder.watch.start()
-    assert worker().load_model(2) == 3
+    loaded = worker()
+    assert loaded.load_model(2) == 3
+    assert recorder.holders == [loaded]
     with pytest.raises(ValueError, match="no memory"):
         worker().determine_available_memory()
     assert recorder.spans == [

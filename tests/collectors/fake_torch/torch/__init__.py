@@ -183,8 +183,23 @@ class Parameter(Tensor):
     """nn.Parameter as far as its shape goes."""
 
 
+MODULE_HOOKS: list[Any] = []
+"""Hooks of the registration of submodules and parameters."""
+
+
+def _register_module_hook(hook: Any) -> Any:
+    MODULE_HOOKS.append(hook)
+    return SimpleNamespace(remove=lambda: MODULE_HOOKS.remove(hook))
+
+
 class Module:
-    """nn.Module as far as calls go."""
+    """nn.Module as far as calls and attributes go."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if isinstance(value, Module | Parameter):
+            for hook in dict.fromkeys(MODULE_HOOKS):
+                hook(self, name, value)
 
     def __call__(self, *args: Any) -> Any:
         return self.forward(*args)
@@ -370,7 +385,12 @@ _module(
     Sequential=type("Sequential", (list,), {}),
 )
 _module("nn.modules")
-_module("nn.modules.module", Module=Module)
+_module(
+    "nn.modules.module",
+    Module=Module,
+    register_module_module_registration_hook=_register_module_hook,
+    register_module_parameter_registration_hook=_register_module_hook,
+)
 _module("optim", SGD=SGD, Optimizer=type("Optimizer", (), {}))
 _module("optim.optimizer", register_optimizer_step_post_hook=_register)
 _profiler_functions = {

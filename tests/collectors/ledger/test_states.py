@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from tests.collectors.allocator.test_owners import run_program
+
+PROGRAM = """
+from collectors.ledger.samples import (
+    OwnedTensor, build_state, convert_segment, select_surviving_tensors,
+)
+from graphviz_dash.model.memory import Owner
+
+def block(size, state):
+    return {{"size": size, "state": state}}
+
+def segment(address, *blocks):
+    total = sum(item["size"] for item in blocks)
+    return convert_segment({{"address": address, "total_size": total, "blocks": list(blocks)}})
+
+LIVE, FREE = "active_allocated", "inactive"
+WEIGHT = OwnedTensor(Owner.WEIGHTS, (2, 3), 1)
+CACHE = OwnedTensor(Owner.TENSORS, (5,), 1)
+BEFORE = (segment(0, block(6, LIVE), block(4, FREE), block(5, LIVE)), segment(100, block(7, LIVE)))
+
+def sum_bytes(state, owner):
+    return sum(block.bytes for block in state.blocks if block.owner is owner)
+
+{body}
+"""
+
+
+def compute(body: str) -> int:
+    return run_program(PROGRAM.format(body=body))
+
+
+def test_free_memory_counts_as_split_only_in_used_segments() -> None:
+    body = """
+segments = (
+    segment(0, block(6, LIVE), block(4, FREE)),
+    segment(100, block(20, FREE)),
+    segment(200, block(2, "active_pending_free"), block(3, FREE), block(5, LIVE)),
+)
+print(build_state(segments, {}, (), is_search_complete=True).pools[0].split_bytes)
+"""
+    assert compute(body) == 7
+
+
+def test_memory_without_a_tensor_is_a_workspace_only_after_a_complete_search() -> None:
+    body = """
+state = build_state(BEFORE, {{0: WEIGHT}}, (), is_search_complete={complete})
+assert sum_bytes(state, Owner.WEIGHTS) == 6
+assert state.pools[0].small_bytes == 18
+print(sum_bytes(state, Owner.UNOWNED))
+"""
+    assert compute(body.format(complete=True)) == 12
+    assert compute(body.format(complete=False)) == 0
+
+
+def test_a_later_search_names_owners_only_of_blocks_that_survived() -> None:
+    body = """
+now = (segment(0, block(10, FREE), block(5, LIVE)), segment(100, block(8, LIVE)))
+tensors = {0: WEIGHT, 10: CACHE, 100: CACHE}
+print(*select_surviving_tensors(tensors, BEFORE, now))
+"""
+    assert compute(body) == 10
