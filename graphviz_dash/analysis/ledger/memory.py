@@ -35,8 +35,8 @@ class LedgerPart(StrEnum):
     TENSORS = "other tensors"
     WORKSPACES = "library workspaces"
     ALLOCATIONS = "allocations"
-    """Unknown owner: allocated before the recorder read the owners and freed since, or not among the
-    program's modules and caches if the process ended before the search among all objects.
+    """Unknown owner: freed before the search among all objects of Python, which comes at the end of
+    the process. A killed process has only the owners among its modules and caches.
     """
     FRAGMENTATION = "allocator, fragmentation"
     """Free memory in partly used segments, which the allocator cannot release."""
