@@ -76,8 +76,8 @@ class TensorHolders:
         """Remember an object that may hold tensors."""
         if not self._active or issubclass(type(holder), type):
             return
-        known = self._holders.get(id(holder))
-        if known is None or known() is not holder:
+        reference = self._holders.get(id(holder))
+        if reference is None or reference() is not holder:
             try:
                 self._holders[id(holder)] = ref(holder)
             except TypeError:
@@ -92,17 +92,17 @@ class TensorHolders:
 
     def find_objects(self) -> TrackedObjects:
         """Find the tensors, optimizers and modules that the remembered objects hold."""
-        found = TrackedObjects([], [], [])
+        objects = TrackedObjects([], [], [])
         others: list[object] = []
         for reference in tuple(self._holders.values()):
             holder = reference()
             if holder is not None:
-                matching = find_list(type(holder), found)
+                matching = find_list(type(holder), objects)
                 (others if matching is None else matching).append(holder)
-        search = _Search(found)
-        search.run(tuple(found.modules), _MODULE_DEPTH, _is_container)
+        search = _Search(objects)
+        search.run(tuple(objects.modules), _MODULE_DEPTH, _is_container)
         search.run(others, _HOLDER_DEPTH, _is_object)
-        return found
+        return objects
 
 
 class _Role(Enum):
@@ -111,50 +111,52 @@ class _Role(Enum):
     LEAF = auto()
     TENSOR = auto()
     MODULE = auto()
-    ENTERED = auto()
+    CONTAINER = auto()
 
 
 class _Search:
     """Breadth-first search by references, which runs no code of the program."""
 
-    def __init__(self, found: TrackedObjects) -> None:
-        self._found = found
-        self.seen: set[int] = set()
+    def __init__(self, objects: TrackedObjects) -> None:
+        self._objects = objects
+        self.visits: set[int] = set()
 
     def run(
-        self, holders: Sequence[object], depth: int, is_entered: Callable[[type], bool]
+        self, holders: Sequence[object], depth: int, is_container: Callable[[type], bool]
     ) -> None:
         """Search from ``holders`` through at most ``depth`` objects of types that are entered."""
-        seen, found = self.seen, self._found
+        visits, objects = self.visits, self._objects
         roles: dict[int, _Role] = {}
         queue = deque((holder, depth) for holder in holders)
-        seen.update(map(id, holders))
-        while queue and len(seen) < MAX_OBJECTS:
+        visits.update(map(id, holders))
+        while queue and len(visits) < MAX_OBJECTS:
             holder, left = queue.popleft()
             for item in gc.get_referents(holder):
                 # Use the id of the type: some classes have no hash.
                 key = id(type(item))
                 role = roles.get(key)
                 if role is None:
-                    role = roles[key] = _find_role(type(item), is_entered)
-                if role is _Role.LEAF or id(item) in seen or (role is _Role.ENTERED and left < 2):
+                    role = roles[key] = _find_role(type(item), is_container)
+                if role is _Role.LEAF or id(item) in visits:
                     continue
-                seen.add(id(item))
+                if role is _Role.CONTAINER and left < 2:
+                    continue
+                visits.add(id(item))
                 if role is _Role.TENSOR:
-                    found.tensors.append(item)
+                    objects.tensors.append(item)
                 elif role is _Role.MODULE:
-                    found.modules.append(item)
+                    objects.modules.append(item)
                     queue.append((item, _MODULE_DEPTH))
                 else:
                     queue.append((item, left - 1))
 
 
-def _find_role(kind: type, is_entered: Callable[[type], bool]) -> _Role:
+def _find_role(kind: type, is_container: Callable[[type], bool]) -> _Role:
     if issubclass(kind, torch.Tensor):
         return _Role.TENSOR
     if issubclass(kind, torch.nn.Module):
         return _Role.MODULE
-    return _Role.ENTERED if is_entered(kind) else _Role.LEAF
+    return _Role.CONTAINER if is_container(kind) else _Role.LEAF
 
 
 def _is_container(kind: type) -> bool:

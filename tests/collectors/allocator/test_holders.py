@@ -104,6 +104,6 @@ registry.add(runner)
 registry.find_objects()
 search = holders._Search(holders.TrackedObjects([], [], []))
 search.run([runner], 7, holders._is_object)
-print(len(search.seen))
+print(len(search.visits))
 """
     assert count(body) < 100_100
