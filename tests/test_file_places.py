@@ -42,7 +42,7 @@ WRITES: Final[Mapping[str, Sequence[str]]] = {
         "collectors/program/recovery.py:mark_unfinished",
     ),
     "tests/collectors/program/test_files.py::test_refusals_are_counted_and_leave_what_was_there": (
-        "collectors/program/files.py:_append",
+        "collectors/program/files.py:_open_to_write",
         "collectors/program/files.py:_overwrite",
         "collectors/program/files.py:_write",
         "collectors/program/files.py:put",

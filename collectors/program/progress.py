@@ -66,7 +66,8 @@ class ProgressFiles:
     ) -> None:
         """Write the counts, and the step times since the last write."""
         if series != self._series:
-            self._folder.overwrite(STEPS_FILE, array("q", (series, *step_ns)).tobytes())
+            content = array("q", (series, *step_ns)).tobytes()
+            self._folder.overwrite(STEPS_FILE, content, truncate=True)
         elif len(step_ns) > self._written:
             self._folder.append(STEPS_FILE, array("q", step_ns[self._written :]).tobytes())
         self._series, self._written = series, len(step_ns)
