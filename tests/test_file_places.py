@@ -141,6 +141,11 @@ READS: Final[Mapping[str, Sequence[str]]] = {
     "tests/collectors/test_unreadable_sources.py::test_callers_without_lines_keep_their_place": (
         "collectors/compiled/callers.py:add_callers",
     ),
+    "tests/collectors/cupti/test_code_reader.py::test_files_that_cannot_be_read_are_skipped": (
+        "collectors/cupti/code_files.py:list_code_files",
+        "collectors/cupti/code_reader.py:_list_all_cubins",
+        "collectors/cupti/code_reader.py:_list_library_cubins",
+    ),
     _RECORDED: (
         "collectors/program/bundle.py:_find_written",
         "collectors/program/bundle.py:_read",

@@ -7,18 +7,19 @@ nvdisasm shows for compute capability 9.0 and 10.0.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
-_MAGIC: Final = b"\x7fELF\x02\x01"
+from collectors.cupti.elf import list_sections, read_machine
+from graphviz_dash.model.graph import CapturedGraph, KernelParams
+
 _MACHINE: Final = 190
 """Machine of an ELF file with code for a GPU."""
 _CODE: Final = ".text."
-_NO_CONTENT: Final = 8
-_HEADER: Final = struct.Struct("<IIQQQQIIQQ")
 _INSTRUCTION_BYTES: Final = 16
 """Since compute capability 7.0."""
 _OPCODE: Final = 0xFFF
@@ -39,7 +40,7 @@ def find_launch_control(cubin: bytes) -> dict[str, LaunchControl]:
     """Return the launch instructions by mangled name; empty if not readable."""
     try:
         return {name: _inspect(code) for name, code in _list_functions(cubin)}
-    except (struct.error, ValueError, IndexError):
+    except (struct.error, ValueError):
         return {}
 
 
@@ -50,14 +51,23 @@ def _inspect(code: bytes) -> LaunchControl:
 
 
 def _list_functions(cubin: bytes) -> Iterator[tuple[str, bytes]]:
-    if not cubin.startswith(_MAGIC) or struct.unpack_from("<H", cubin, 0x12)[0] != _MACHINE:
+    if read_machine(cubin) != _MACHINE:
         return
-    (start,) = struct.unpack_from("<Q", cubin, 0x28)
-    size, count, names_index = struct.unpack_from("<HHH", cubin, 0x3A)
-    sections = [_HEADER.unpack_from(cubin, start + size * index) for index in range(count)]
-    names = sections[names_index][4]
-    for name_offset, kind, _, _, offset, length, *_ in sections:
-        begin = names + name_offset
-        name = cubin[begin : cubin.index(b"\0", begin)].decode()
-        if name.startswith(_CODE) and kind != _NO_CONTENT:
-            yield name.removeprefix(_CODE), cubin[offset : offset + length]
+    for section in list_sections(cubin):
+        if section.name.startswith(_CODE):
+            yield section.name.removeprefix(_CODE), cubin[section.begin : section.end]
+
+
+def add_launch_control(
+    graph: CapturedGraph, controls: Mapping[str, LaunchControl | None]
+) -> CapturedGraph:
+    """Add to each kernel whether it waits and triggers. Others remain unknown."""
+    nodes = []
+    for node in graph.nodes:
+        params = node.params
+        control = controls.get(params.name) if isinstance(params, KernelParams) else None
+        if isinstance(params, KernelParams) and control is not None:
+            params = replace(params, dependency_wait=control.waits, early_trigger=control.triggers)
+            node = replace(node, params=params)  # noqa: PLW2901
+        nodes.append(node)
+    return replace(graph, nodes=tuple(nodes))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
+import torch
 from msgspec.structs import replace
 from torch.profiler import ProfilerActivity, profile
 
-from collectors.cupti.cubin import LaunchControl
+from collectors.cupti.code_files import find_unread_kernels, list_code_files
+from collectors.cupti.code_reader import read_launch_control
+from collectors.cupti.cubin import add_launch_control
 from collectors.cupti.modules import watch_modules
 from collectors.passes.annotate import annotate_captures
 from collectors.passes.capture_events import reduce_capture_trace
@@ -22,7 +24,7 @@ from collectors.passes.trace_file import export_trace
 from collectors.process.requests import ABSENT_FILE, GRAPHS_FILE, TRACE_FILE, PassRequest
 from collectors.workloads import Step
 from graphviz_dash.model.absence import Fact, format_manifest_name
-from graphviz_dash.model.graph import CapturedGraph, KernelParams, NodeKind
+from graphviz_dash.model.graph import CapturedGraph, NodeKind
 from graphviz_dash.model.run import Absent
 
 
@@ -49,7 +51,12 @@ def run(request: PassRequest) -> None:
     reader.stop()
     out = Path(request.out)
     graphs = _add_names(reader.graphs, ready)
-    graphs = [_add_launch_control(graph, launch_controls) for graph in graphs]
+    graphs = [add_launch_control(graph, launch_controls) for graph in graphs]
+    if unread := find_unread_kernels(graphs):
+        # A compiler or a library loaded them in the capture.
+        capability = torch.cuda.get_device_capability()
+        controls = read_launch_control(list_code_files(), unread, capability)
+        graphs = [add_launch_control(graph, controls) for graph in graphs]
     (out / GRAPHS_FILE).write_bytes(msgspec.json.encode(graphs))
     (out / ABSENT_FILE).write_bytes(msgspec.json.encode(_list_unread_bodies(graphs)))
     export_trace(profiler, out / TRACE_FILE, reduce_capture_trace)
@@ -61,21 +68,6 @@ def _add_names(graphs: list[CapturedGraph], ready: Step) -> list[CapturedGraph]:
     outer_ids = [graph.id for graph in graphs if graph.parent is None]
     names = dict(zip(outer_ids, ready.names, strict=True))
     return [replace(graph, name=names.get(graph.id)) for graph in graphs]
-
-
-def _add_launch_control(
-    graph: CapturedGraph, controls: Mapping[str, LaunchControl | None]
-) -> CapturedGraph:
-    """Add to each kernel whether it waits and triggers. Unknown for code loaded in the capture."""
-    nodes = []
-    for node in graph.nodes:
-        params = node.params
-        control = controls.get(params.name) if isinstance(params, KernelParams) else None
-        if isinstance(params, KernelParams) and control is not None:
-            params = replace(params, dependency_wait=control.waits, early_trigger=control.triggers)
-            node = replace(node, params=params)  # noqa: PLW2901
-        nodes.append(node)
-    return replace(graph, nodes=tuple(nodes))
 
 
 def _list_unread_bodies(graphs: list[CapturedGraph]) -> tuple[Absent, ...]:

@@ -17,10 +17,14 @@ from collectors.ceilings.store import load
 from collectors.collection.machine import WORKER
 from collectors.collection.nvidia_smi import read_driver_version
 from collectors.collection.source_code import read_source_code
+from collectors.cupti.code_files import CodeFiles, find_unread_kernels
+from collectors.cupti.code_reader import read_launch_control
+from collectors.cupti.cubin import add_launch_control
 from collectors.passes.capture_events import reduce_capture_trace
 from collectors.passes.trace_file import Reduction, compress_trace
 from collectors.program.files import (
     CAPTURE_TRACE_FILE,
+    CODE_FILE,
     COMPILATION_FILE,
     ENVIRONMENT_FILE,
     FAILURE_FILE,
@@ -201,6 +205,7 @@ def write_run(
     loop = read_loop(folder, state, graphs)
     is_killed = _is_killed(state, identity, program)
     environment = _read_environment(folder, identity)
+    graphs = _read_launch_control(folder, graphs, environment)
     ceilings = _find_ceilings(environment)
     failures = _list_failures(folder, returncode, is_killed)
     trace = folder / TRACE_FILE
@@ -274,6 +279,18 @@ def _read_source_code(folder: Path, state: Recording, program: Program) -> Sourc
             return None
     scripts = [Path(argument).parent for argument in program.command if argument.endswith(".py")]
     return read_source_code(trace, scripts)
+
+
+def _read_launch_control(
+    folder: Path, graphs: tuple[CapturedGraph, ...], environment: Environment
+) -> tuple[CapturedGraph, ...]:
+    """Read the code of kernels with programmatic edges from the files of the program."""
+    names = find_unread_kernels(graphs)
+    if not names or environment.gpu is None or not (folder / CODE_FILE).exists():
+        return graphs
+    files = _read(folder / CODE_FILE, CodeFiles)
+    controls = read_launch_control(files, names, environment.gpu.compute_capability)
+    return tuple(add_launch_control(graph, controls) for graph in graphs)
 
 
 def _find_ceilings(environment: Environment) -> Ceilings | Absent:

@@ -17,8 +17,10 @@ from collectors.allocator.statistics import read_memory_use
 from collectors.collection.environment import read_environment
 from collectors.collection.failures import describe_failure
 from collectors.collection.ranks import get_recorded_settings
+from collectors.cupti.code_files import list_code_files
 from collectors.driver.topology import DriverError
 from collectors.program.files import (
+    CODE_FILE,
     ENVIRONMENT_FILE,
     FAILURE_FILE,
     MEMORY_FILE,
@@ -82,3 +84,8 @@ def write_memory(folder: ProcessFolder) -> None:
     if torch.cuda.is_initialized():
         with suppress(RuntimeError):
             folder.put(MEMORY_FILE, read_memory_use())
+
+
+def write_code_files(folder: ProcessFolder) -> None:
+    """Write the paths of the files with the code of kernels."""
+    folder.put(CODE_FILE, list_code_files())

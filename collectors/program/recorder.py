@@ -20,6 +20,7 @@ import torch
 from msgspec.structs import replace
 
 from collectors.compiled.account import CompileRecorder
+from collectors.cupti.code_files import find_unread_kernels
 from collectors.driver.topology import DriverError
 from collectors.guard import Guard
 from collectors.passes.annotate import find_caller_lines
@@ -41,6 +42,7 @@ from collectors.program.loop.recorder import LoopRecorder
 from collectors.program.process_facts import (
     add_origin,
     read_identity,
+    write_code_files,
     write_environment,
     write_failure,
     write_memory,
@@ -184,6 +186,7 @@ class ProgramRecorder:
         self._state_written = 0.0
         self._is_state_due = False
         self._problems_written = (0, False)
+        self._has_programmatic_edges = False
         self._lock = threading.Lock()
         self._numbering = threading.Lock()
         self._flusher = Flusher(self._flush, FLUSH_S)
@@ -218,6 +221,7 @@ class ProgramRecorder:
             self._ledger.finish,
             partial(write_environment, self._folder),
             partial(write_memory, self._folder),
+            self._write_code_files,
             self.loop.rest.count,
             self.loop.finish,
             self._write_end,
@@ -352,6 +356,10 @@ class ProgramRecorder:
                 is_root = read.parent is None
                 named = replace(read, name=capture.name) if is_root else read
                 self._folder.put(f"{GRAPHS_FOLDER}/{read.id}.json", named)
+        if not self._has_programmatic_edges and find_unread_kernels(capture.graphs):
+            # Again at the end, unless the program is killed.
+            self._has_programmatic_edges = True
+            write_code_files(self._folder)
         capture.graphs = ()
         if capture.optimizer is not None:
             identity, name = capture.optimizer
@@ -678,6 +686,10 @@ class ProgramRecorder:
         self._progress.write(
             series, times, drain_ns, self._clock.steps, self.loop.log.dropped, replays
         )
+
+    def _write_code_files(self) -> None:
+        if self._has_programmatic_edges:
+            write_code_files(self._folder)
 
     def _write_end(self) -> None:
         self._ended = True

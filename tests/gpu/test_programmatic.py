@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from graphviz_dash.bundle.read import read_bundle
-from graphviz_dash.model.graph import EdgeType, KernelParams, NodeKind
+from graphviz_dash.model.graph import CapturedGraph, EdgeType, KernelParams, NodeKind
 
 pytestmark = pytest.mark.gpu
 
@@ -57,10 +60,46 @@ def test_a_recorded_graph_has_the_code_of_its_kernels(tmp_path: Path) -> None:
     ]
     known = [kernel for kernel in kernels if kernel.dependency_wait is not None]
     assert len(known) > 0.9 * len(kernels)
+    _check_cublas_edges(graphs)
+
+
+_PROGRAM = """
+import torch
+from collectors.workloads.decode import decode
+
+step = decode()
+stream = torch.cuda.Stream()
+with torch.cuda.stream(stream):
+    for _ in range(3):
+        step()
+torch.cuda.synchronize()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    step()
+for _ in range(20):
+    graph.replay()
+torch.cuda.synchronize()
+"""
+
+
+def test_edges_of_a_recorded_program_have_the_code_of_their_kernels(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    (tmp_path / "train.py").write_text(_PROGRAM)
+    command = [sys.executable, "-m", "collectors", "-o", "out", "--", sys.executable, "train.py"]
+    path = os.pathsep.join((str(root), os.environ.get("PYTHONPATH", "")))
+    subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, check=True)
+    graphs = read_bundle(tmp_path / "out" / "recorded").graphs
+    assert _check_cublas_edges(graphs)
+
+
+def _check_cublas_edges(graphs: tuple[CapturedGraph, ...]) -> int:
+    """Count programmatic edges. cuBLAS launches no kernel programmatically that does not wait."""
+    count = 0
     for graph in graphs:
         for edge in graph.edges:
             if edge.type is EdgeType.PROGRAMMATIC:
                 second = graph.nodes[edge.target].params
-                # cuBLAS launches no kernel programmatically that does not wait.
                 assert isinstance(second, KernelParams)
                 assert second.dependency_wait is True
+                count += 1
+    return count

@@ -269,8 +269,8 @@ def describe_device_half(audit: ProgrammaticEdges) -> str:
     """Describe which kernels wait and trigger, by their code."""
     if audit.unread == audit.edges:
         return (
-            "Whether their kernels wait and trigger is unknown: the capture pass reads the code of "
-            "kernels that a warmup loads."
+            "It is unknown whether their kernels wait and trigger: this recording has no code of "
+            "them."
         )
     texts = []
     if audit.without_trigger:
