@@ -9,7 +9,13 @@ from graphviz_dash.features.efficiency.analysis.ceilings_choice import (
 )
 from graphviz_dash.features.efficiency.analysis.report import EfficiencyReport, measure_items
 from graphviz_dash.features.efficiency.analysis.rules.search import GAP_NS, Remedy
-from tests.features.efficiency.steps import MULTIPROCESSORS, StepBuilder, make_ceilings, tensor
+from tests.features.efficiency.steps import (
+    LAUNCH_NS,
+    MULTIPROCESSORS,
+    StepBuilder,
+    make_ceilings,
+    tensor,
+)
 
 POINTWISE = "vectorized_elementwise_kernel"
 BF16 = "c10::BFloat16"
@@ -95,11 +101,17 @@ def test_an_unfused_optimizer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operators", "passes"), [(("mul_", "add_", "add_"), 5), (("add_", "mul", "sqrt"), 3)]
+    ("operators", "passes"),
+    [
+        (("mul_", "add_", "add_"), 5),
+        # Nesterov's momentum is added to the gradient, too.
+        (("mul_", "add_", "add_", "add_"), 5),
+        (("add_", "mul", "sqrt"), 3),
+        # The largest second moment is read and written, too.
+        (("lerp_", "mul_", "addcmul_", "maximum", "sqrt", "addcdiv_"), 9),
+    ],
 )
-def test_an_unfused_optimizer_with_and_without_momentum(
-    operators: tuple[str, ...], passes: int
-) -> None:
+def test_traffic_of_a_fused_optimizer(operators: tuple[str, ...], passes: int) -> None:
     step = StepBuilder()
     parameters = tensor(16 * MIB)
     for operator in operators:
@@ -198,6 +210,51 @@ def test_small_products_of_one_matrix_are_merged() -> None:
     (advice,) = advise(step)
     assert (advice.remedy, advice.kernels) == (Remedy.MERGE, 3)
     assert advice.saving_ns == pytest.approx(18_000 + 2 * GAP_NS - 6_000 * 1.15)
+
+
+def add_layers(step: StepBuilder, rows: int = 64, kernel: str = POINTWISE) -> None:
+    """Add two layers: three products of one input, and two operators that use their results.
+
+    The second layer writes its first result over the input of the first layer.
+    """
+    size = rows * 1024 * 2
+    state, query, key, value, product = (MIB * place for place in range(64, 69))
+    for layer in range(2):
+        source = state if layer == 0 else product
+        for place, result in enumerate((state if layer else query, key, value)):
+            step.add(
+                "nvjet_tst",
+                6_000,
+                "mm",
+                tensor(rows, 1024, dtype=BF16),
+                tensor(1024, 1024, dtype=BF16),
+                operands=[(source, size), ((3 * layer + place) * 2 * MIB, 2 * MIB), (result, size)],
+            )
+        vector = tensor(rows, 1024, dtype=BF16)
+        first = state if layer else query
+        memory = [(offset, size) for offset in (first, key, value, product)]
+        step.add(kernel, 1_100, "addcmul", vector, vector, operands=memory)
+
+
+def test_products_of_two_layers_are_not_one_group() -> None:
+    step = StepBuilder()
+    add_layers(step)
+    (advice,) = advise(step)
+    assert (advice.remedy, advice.groups) == (Remedy.MERGE, ((0, 1, 2), (4, 5, 6)))
+
+
+def test_kernels_that_read_parts_of_a_merged_result_are_slower() -> None:
+    step, others, single = StepBuilder(), StepBuilder(), StepBuilder()
+    add_layers(step)
+    add_layers(others, kernel="triton_poi_fused_addcmul_0")
+    # The parts of a single row have no gaps.
+    add_layers(single, rows=1)
+    (slower,), (same,), (row,) = advise(step), advise(others), advise(single)
+    merged = 2 * (18_000 + 2 * GAP_NS - 6_000 * 1.15)
+    assert same.saving_ns == row.saving_ns == pytest.approx(merged)
+    assert slower.saving_ns == pytest.approx(merged - 2 * 1.4 * LAUNCH_NS)
+    assert slower.high_ns == pytest.approx(same.high_ns - 2 * 0.9 * LAUNCH_NS)
+    assert slower.low_ns == pytest.approx(same.low_ns - 2 * 1.8 * LAUNCH_NS)
 
 
 def test_products_of_different_matrices_are_not_merged() -> None:

@@ -16,6 +16,7 @@ from graphviz_dash.features.efficiency.analysis.rules.search import (
 )
 
 _ADAM_TRAFFIC: Final = (4, 3)
+_AMSGRAD_TRAFFIC: Final = (5, 4)
 _MOMENTUM_TRAFFIC: Final = (3, 2)
 _PLAIN_TRAFFIC: Final = (2, 1)
 """Tensors of parameter size that a fused optimizer reads and writes."""
@@ -41,14 +42,16 @@ def find_unfused_optimizer(search: Search, free: set[int]) -> Iterator[AdviceGro
 
 
 def _compute_savings(search: Search, indices: Sequence[int]) -> Savings | None:
-    is_adam = any("addcdiv" in search.get_operator(index) for index in indices)
-    reads, writes = _ADAM_TRAFFIC
-    parameter_bytes = _measure_updates(search, indices, "addcdiv" if is_adam else "add")
-    if not is_adam:
-        # The gradient is also added to the momentum, which is multiplied first.
-        momentum_bytes = _measure_updates(search, indices, "mul")
-        reads, writes = _MOMENTUM_TRAFFIC if momentum_bytes else _PLAIN_TRAFFIC
-        parameter_bytes = max(0, parameter_bytes - momentum_bytes)
+    names = "".join(map(search.get_operator, indices))
+    if "addcdiv" in names:
+        reads, writes = _AMSGRAD_TRAFFIC if "maximum" in names else _ADAM_TRAFFIC
+        parameter_bytes = _measure_updates(search, indices, "addcdiv")
+    elif parameter_bytes := _measure_updates(search, indices, "mul"):
+        # The momentum has the size of the parameters; Nesterov's adds it to the gradient too.
+        reads, writes = _MOMENTUM_TRAFFIC
+    else:
+        reads, writes = _PLAIN_TRAFFIC
+        parameter_bytes = _measure_updates(search, indices, "add")
     time_ns = search.measure_time(indices)
     if parameter_bytes:
         limit_ns = search.rates.compute_memory_ns(

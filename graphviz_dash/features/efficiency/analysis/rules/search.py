@@ -96,23 +96,27 @@ class Calls(Struct, frozen=True):
 
     def has_common_memory(self, first: int, second: int) -> bool | None:
         """Check for a common argument; None if unknown."""
-        left, right = self._list_operands(first), self._list_operands(second)
+        left, right = self.list_operands(first), self.list_operands(second)
         if not left or not right:
             return None
-        return any(
-            a.allocation == b.allocation
-            and a.offset < b.offset + b.bytes
-            and b.offset < a.offset + a.bytes
-            for a in left
-            for b in right
-        )
+        return any(check_overlap(a, b) for a in left for b in right)
 
-    def _list_operands(self, index: int) -> list[Operand]:
+    def list_operands(self, index: int) -> list[Operand]:
+        """List the memory that the arguments give access to."""
         return [
             operand
             for position in self.limits[index].unit.items
             for operand in self.items[position].operands or ()
         ]
+
+
+def check_overlap(first: Operand, second: Operand) -> bool:
+    """Return whether two arguments give access to common memory."""
+    return (
+        first.allocation == second.allocation
+        and first.offset < second.offset + second.bytes
+        and second.offset < first.offset + first.bytes
+    )
 
 
 class Search(Calls, frozen=True):
