@@ -35,6 +35,12 @@ def _build_adamw(**options: Any) -> Callable[[], Step]:
     return lambda: torch.optim.AdamW(_make_parameters(12, 1024), capturable=True, **options).step
 
 
+def _build_amsgrad(**options: Any) -> Callable[[], Step]:
+    return lambda: (
+        torch.optim.Adam(_make_parameters(10, 1024), amsgrad=True, capturable=True, **options).step
+    )
+
+
 def _build_sgd(**options: Any) -> Callable[[], Step]:
     return lambda: (
         torch.optim.SGD(_make_parameters(16, 1024), lr=1e-3, momentum=0.9, **options).step
@@ -105,6 +111,91 @@ def build_projections(*, joint: bool = False) -> Step:
         return state
 
     return step
+
+
+def build_gates(*, joint: bool = False) -> Step:
+    """Build eight layers whose gate and value are products of one input."""
+    count = 1 if joint else 2
+    layers = [
+        nn.Linear(1536, 1536 * (2 // count), bias=False).to(DEVICE, torch.float16)
+        for _ in range(count * 8)
+    ]
+    batch = torch.randn(32, 1536, device=DEVICE, dtype=torch.float16)
+
+    @torch.no_grad()
+    def step() -> torch.Tensor:
+        state = batch
+        for position in range(8):
+            if joint:
+                gate, value = layers[position](state).chunk(2, -1)
+            else:
+                gate, value = (layer(state) for layer in layers[2 * position : 2 * position + 2])
+            state = functional.silu(gate) * value
+        return state
+
+    return step
+
+
+def build_heads(*, joint: bool = False) -> Step:
+    """Build six layers of attention, whose kernel reads parts of a merged result as fast."""
+    count, width, heads = 1 if joint else 3, 768, 12
+    layers = [
+        nn.Linear(width, width * (3 // count), bias=False).to(DEVICE, torch.bfloat16)
+        for _ in range(count * 6)
+    ]
+    batch = torch.randn(128, width, device=DEVICE, dtype=torch.bfloat16)
+
+    @torch.no_grad()
+    def step() -> torch.Tensor:
+        state = batch
+        for position in range(6):
+            if joint:
+                parts = layers[position](state).chunk(3, -1)
+            else:
+                parts = tuple(layer(state) for layer in layers[3 * position : 3 * position + 3])
+            query, key, value = (
+                part.view(1, 128, heads, width // heads).transpose(1, 2) for part in parts
+            )
+            attention = functional.scaled_dot_product_attention(query, key, value)
+            state = attention.transpose(1, 2).reshape(128, width)
+        return state
+
+    return step
+
+
+def _build_convolutions(*, tf32: bool) -> Callable[[], Step]:
+    def make() -> Step:
+        layers = [
+            layer for _ in range(4) for layer in (nn.Conv2d(256, 256, 3, padding=1), nn.ReLU())
+        ]
+        model = nn.Sequential(*layers).to(DEVICE, memory_format=torch.channels_last)
+        batch = torch.randn(16, 256, 56, 56, device=DEVICE).to(memory_format=torch.channels_last)
+
+        @torch.no_grad()
+        def step() -> torch.Tensor:
+            torch.backends.cudnn.allow_tf32 = tf32
+            return model(batch)
+
+        return step
+
+    return make
+
+
+def _build_batches(*, tf32: bool) -> Callable[[], Step]:
+    """Batches of products, as of attention without a fused kernel."""
+
+    def make() -> Step:
+        query, key, value = (torch.randn(64, 1024, 128, device=DEVICE) for _ in range(3))
+
+        @torch.no_grad()
+        def step() -> torch.Tensor:
+            torch.backends.cuda.matmul.allow_tf32 = tf32
+            scores = torch.bmm(query, key.transpose(1, 2)).softmax(-1)
+            return torch.bmm(scores, value)
+
+        return step
+
+    return make
 
 
 def _build_casts(*, rounds: bool) -> Callable[[], Step]:
@@ -285,6 +376,16 @@ CASES: Final = (
     Case("rms-chain", _build_norm(inductor=False), _build_norm(inductor=True)),
     Case("gate-chain", _build_gate(inductor=False), _build_gate(inductor=True)),
     Case("tiny-chain", _build_tiny(inductor=False), _build_tiny(inductor=True)),
+    Case("amsgrad", _build_amsgrad(foreach=True), _build_amsgrad(fused=True)),
+    Case(
+        "nesterov",
+        _build_sgd(foreach=True, nesterov=True),
+        _build_sgd(fused=True, nesterov=True),
+    ),
+    Case("tf32-convolutions", _build_convolutions(tf32=False), _build_convolutions(tf32=True)),
+    Case("tf32-batches", _build_batches(tf32=False), _build_batches(tf32=True)),
+    Case("merge-gates", build_gates, lambda: build_gates(joint=True), graph=True),
+    Case("merge-heads", build_heads, lambda: build_heads(joint=True), graph=True),
     Case("decoder", _build_decoder(inductor=False), _build_decoder(inductor=True)),
 )
 """All cases. They were chosen before they were measured."""

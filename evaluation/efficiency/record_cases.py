@@ -1,6 +1,6 @@
 """Record cases of advice on a GPU, for :mod:`evaluation.efficiency.score`.
 
-    python -m evaluation.efficiency.record_cases OUT [--seconds N]
+    python -m evaluation.efficiency.record_cases OUT [--seconds N] [--cases NAME ...]
 
 Measures the limits of the GPU. Then traces an eager step of each case before its change, or records
 its graph, and times the captured step before and after the change.
@@ -117,6 +117,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--cases", nargs="+", default=[case.name for case in CASES])
     options = parser.parse_args()
     begin = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -124,6 +125,8 @@ def main() -> None:
     torch.zeros(1, device=DEVICE)
     with (options.out / "cases.jsonl").open("w") as lines:
         for case in CASES:
+            if case.name not in options.cases:
+                continue
             if time.monotonic() - begin > options.seconds - 20:
                 print("skipped", case.name, flush=True)
                 continue
@@ -135,6 +138,7 @@ def main() -> None:
                 continue
             finally:
                 torch.backends.cuda.matmul.allow_tf32 = False
+                torch.backends.cudnn.allow_tf32 = True
                 gc.collect()
                 torch.cuda.empty_cache()
             print(json.dumps(row), f"{time.monotonic() - start:.1f} s", flush=True)
