@@ -147,6 +147,21 @@ def find_cause(
     watch: StepWatch, error: BaseException, culprit: SourceLocation | None = None
 ) -> Event:
     """Return the event that broke a capture, as observed or derived from the error."""
+    cause = _find_own_cause(watch, error, culprit)
+    foreign = watch.foreign_break
+    if foreign is None or not _is_unidentified(cause):
+        return cause
+    violation = foreign.violation
+    if violation is not None and cause.violation is not None:
+        message = violation.message or cause.violation.message
+        violation = replace(violation, message=message, evidence=cause.violation.evidence)
+    return replace(foreign, spot=cause.spot or foreign.spot, violation=violation)
+
+
+def _find_own_cause(
+    watch: StepWatch, error: BaseException, culprit: SourceLocation | None
+) -> Event:
+    """Return the event that broke a capture, apart from calls of threads without observers."""
     first: BaseException = error
     while first.__context__ is not None and not first.__suppress_context__:
         first = first.__context__

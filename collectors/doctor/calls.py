@@ -45,6 +45,7 @@ _HEALTH_CHECKS: Final = (
     "_cuda_graph_capture_health_check",
 )
 
+_PIN: Final = "Tensor.pin_memory"
 _MAKERS: Final = {torch.tensor: "torch.tensor", torch.as_tensor: "torch.as_tensor"}
 _PRINTERS: Final = {torch.Tensor.__repr__: "Tensor.__repr__"}
 
@@ -150,7 +151,19 @@ def _observe_calls(watch: StepWatch) -> Iterator[None]:
             if check is not None:
                 put(torch.optim.Optimizer, attribute, _wrap_health_check(watch, check))
         _observe_captures(watch, put)
+        if watch.capture:
+            put(torch.Tensor, "pin_memory", _wrap_pin(watch, torch.Tensor.pin_memory))
         yield
+
+
+def _wrap_pin(watch: StepWatch, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Watch the thread of a data loader, which pins memory while the step is captured."""
+
+    def pin(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        with watch.watch_foreign_call(_PIN):
+            return original(tensor, *args, **kwargs)
+
+    return pin
 
 
 def _wrap_record(watch: StepWatch, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -166,7 +166,7 @@ class _ProgramDoctor:
             raise
         if raised is not None:
             # The step raised but the capture ended without an error: it is lost all the same.
-            self._record_failure(watch, raised, lines)
+            self._record_failure(watch, raised, lines, collectives)
             return
         self._add_findings(find_escaped_work(watch))
         self._add_findings(find_deferred_frees(watch))

@@ -16,7 +16,12 @@ from cuda.bindings import runtime
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from collectors.doctor.classify import classify_message, classify_operator, read_first_line
+from collectors.doctor.classify import (
+    classify_message,
+    classify_operator,
+    mentions_capture,
+    read_first_line,
+)
 from collectors.doctor.clock import StreamClock
 from collectors.doctor.conditionals import is_in_body
 from collectors.doctor.events import Event, StepLog, TensorUse, Violation
@@ -62,6 +67,8 @@ class StepWatch:
     log: StepLog = field(default_factory=StepLog)
     breaking_event: Event | None = None
     """First call that broke the capture, or None while valid."""
+    foreign_break: Event | None = None
+    """Call of a thread that ran before the capture, after which the capture was broken."""
     external_tensors: dict[int, ExternalTensor] = field(default_factory=dict)
     """External memory used by the step, by address."""
 
@@ -93,6 +100,35 @@ class StepWatch:
         if not self.capture:
             return False
         return get_capture_status(self.origin) == runtime.cudaStreamCaptureStatus(2)
+
+    @contextmanager
+    def watch_foreign_call(self, op: str) -> Iterator[None]:
+        """Watch a call within the block if its thread ran before the capture."""
+        thread = self.get_thread_name()
+        if thread is None or self.foreign_break is not None or self._is_broken_elsewhere():
+            yield
+            return
+        message = None
+        try:
+            yield
+        except RuntimeError as error:
+            message = read_first_line(error)
+            raise
+        finally:
+            if (message and mentions_capture(message)) or self._is_broken_elsewhere():
+                self.foreign_break = Event(
+                    op=op,
+                    spot=find_thread_location(self.owner),
+                    stream="default",
+                    captured=False,
+                    thread=thread,
+                    violation=Violation(RuleId.OTHER_THREAD, (), message),
+                )
+
+    def _is_broken_elsewhere(self) -> bool:
+        """Check from another thread if the capture was invalidated."""
+        with relax_capture_mode():
+            return self.is_broken()
 
     def find_location(self, depth: int) -> SourceLocation | None:
         """Return the user line, or the step's line for autograd's threads."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 from cuda.bindings import driver
 
@@ -33,6 +34,52 @@ def find_extent(address: int) -> Extent | None:
     status, size = driver.cuPointerGetAttribute(attribute.CU_POINTER_ATTRIBUTE_RANGE_SIZE, address)
     first = int(begin)
     return (first, first + int(size)) if int(status) == 0 and first <= address else None
+
+
+@dataclass(frozen=True)
+class DriverAllocation:
+    """An allocation of the driver, outside torch's allocator."""
+
+    extent: Extent
+    identity: int | None
+    """Number that the driver never uses again in this process. None if unknown."""
+    is_host: bool
+
+    @property
+    def begin(self) -> int:
+        """Its first address."""
+        return self.extent[0]
+
+    def find_end(self) -> Literal["freed", "reused"] | None:
+        """Return what became of the memory, or None while it lives."""
+        if find_extent(self.begin) is None:
+            return "freed"
+        return None if _read_identity(self.begin) == self.identity else "reused"
+
+
+def find_allocation(address: int) -> DriverAllocation | None:
+    """Return the allocation that contains ``address``.
+
+    None if the driver knows none, or if it belongs to another GPU.
+    """
+    extent = find_extent(address)
+    if extent is None:
+        return None
+    attributes = driver.CUpointer_attribute
+    kind = attributes.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+    status, memory_type = driver.cuPointerGetAttribute(kind, address)
+    is_host = int(status) == 0 and int(memory_type) == _HOST
+    kind = attributes.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    status, device = driver.cuPointerGetAttribute(kind, address)
+    if not is_host and int(status) == 0 and int(device) != int(call(driver.cuCtxGetDevice)):
+        return None
+    return DriverAllocation(extent, _read_identity(extent[0]), is_host)
+
+
+def _read_identity(address: int) -> int | None:
+    kind = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_BUFFER_ID
+    status, identity = driver.cuPointerGetAttribute(kind, address)
+    return int(identity) if int(status) == 0 else None
 
 
 class OperandReader:
@@ -121,19 +168,27 @@ class OperandReader:
         operands = (self._reach.resolve(address) for address in find_addresses(arguments))
         return merge_operands(operand for operand in operands if operand is not None) or None
 
+    def read_kernel_parameters(self, handle: Any) -> list[bytes]:
+        """Return the arguments of a kernel node one by one; empty if they are unreadable."""
+        params = call(driver.cuGraphKernelNodeGetParams, handle)
+        return self._read_parameters(params) or []
+
     def _read_arguments(self, params: Any) -> bytes | None:
-        if pointers := int(params.kernelParams or 0):
-            sizes = self._read_parameter_sizes(params)
-            listed = (ctypes.c_void_p * len(sizes)).from_address(pointers)
-            parts = [
-                ctypes.string_at(at, size).ljust(-(-size // 8) * 8, b"\0")
-                for at, size in zip(listed, sizes, strict=True)
-                if at
-            ]
-            return b"".join(parts) if len(parts) == len(sizes) else None
+        if int(params.kernelParams or 0):
+            parts = self._read_parameters(params)
+            return None if parts is None else b"".join(map(_pad, parts))
         if extra := int(params.extra or 0):
             return _read_packed_arguments(extra)
         return None
+
+    def _read_parameters(self, params: Any) -> list[bytes] | None:
+        pointers = int(params.kernelParams or 0)
+        if not pointers:
+            return None
+        sizes = self._read_parameter_sizes(params)
+        listed = (ctypes.c_void_p * len(sizes)).from_address(pointers)
+        parts = [ctypes.string_at(at, size) for at, size in zip(listed, sizes, strict=True) if at]
+        return parts if len(parts) == len(sizes) else None
 
     def _read_parameter_sizes(self, params: Any) -> tuple[int, ...]:
         """Return the size of each kernel parameter, until the driver refuses an index."""
@@ -149,6 +204,10 @@ class OperandReader:
                 sizes.append(int(size))
             self._sizes[int(function)] = tuple(sizes)
         return self._sizes[int(function)]
+
+
+def _pad(argument: bytes) -> bytes:
+    return argument.ljust(-(-len(argument) // 8) * 8, b"\0")
 
 
 def _read_packed_arguments(extra: int) -> bytes | None:

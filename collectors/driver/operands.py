@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Final, TypeAlias
 
@@ -17,6 +17,7 @@ from graphviz_dash.model.graph import Operand
 Extent: TypeAlias = tuple[int, int]
 """Start and end address; the end is exclusive."""
 
+_ADDRESS_BYTES: Final = 8
 _LOWEST: Final = 1 << 32
 _HIGHEST: Final = 1 << 57
 """Device addresses are above the 32-bit range and have at most 57 bits."""
@@ -35,6 +36,34 @@ def find_addresses(arguments: bytes) -> list[int]:
             if _LOWEST <= word < _HIGHEST:
                 addresses[word] = None
     return list(addresses)
+
+
+def find_argument(parameters: Sequence[bytes], begin: int, end: int) -> int | None:
+    """Return the position of the first kernel argument with an address in an extent, or None."""
+    return next(
+        (
+            number
+            for number, value in enumerate(parameters)
+            if any(begin <= address < end for address in find_addresses(value))
+        ),
+        None,
+    )
+
+
+def find_invalid_arguments(
+    parameters: Sequence[bytes], has_allocation: Callable[[int], bool]
+) -> list[tuple[int, int]]:
+    """Return position and value of the arguments that may be invalid addresses.
+
+    These have the size of an address and are in no allocation. Zero is omitted: it is a common
+    default. A count of 64 bits looks the same.
+    """
+    values = (
+        (number, struct.unpack("<Q", value)[0])
+        for number, value in enumerate(parameters)
+        if len(value) == _ADDRESS_BYTES
+    )
+    return [(number, value) for number, value in values if value and not has_allocation(value)]
 
 
 def list_live_extents(before: Iterable[Segment], events: Iterable[Event]) -> list[Extent]:

@@ -16,6 +16,7 @@ import torch
 from cuda.bindings import driver
 from msgspec.structs import replace
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 from collectors.doctor.places import SourceLocation
 from collectors.doctor.replays import iter_step_values
@@ -95,6 +96,11 @@ class _HashedGraph:
     result: Any
     """Result of the step, which keeps its memory."""
 
+    @property
+    def ends_with_foreign(self) -> bool:
+        """Kernels outside operators follow the last operator."""
+        return bool(self.foreign) and self.foreign[-1][0] == len(self.record.operators)
+
 
 @dataclass
 class _Rounds:
@@ -128,6 +134,7 @@ class StepChecker:
         self._graph = graph
         self._mode = "global"
         self._gaps: list[CheckGap] = []
+        self._hashes_end = False
 
     def check(self, warmup: int = WARMUP) -> ReplayCheck:
         """Run the check and restore the state of the step's memory."""
@@ -140,6 +147,11 @@ class StepChecker:
         before = self._record_step()
         try:
             hash_graph = self._capture()
+            if hash_graph.ends_with_foreign:
+                # No operator reads the result of the last kernels.
+                self._hashes_end = True
+                before = self._record_step()
+                hash_graph = self._capture()
         except RuntimeError as error:
             if not is_capture_error(error):
                 raise
@@ -170,9 +182,15 @@ class StepChecker:
     def _record_step(self) -> dict[int, ExternalMemory]:
         recorder = OperatorRecorder(None, capture=False)
         with torch.cuda.stream(self._stream), recorder:
-            self._step()
+            self._run_step(recorder)
         torch.cuda.synchronize()
         return recorder.record.externals
+
+    def _run_step(self, recorder: OperatorRecorder) -> Any:
+        result = self._step()
+        if self._hashes_end:
+            recorder.hash_end(_list_end_tensors(self._step, result))
+        return result
 
     def _run_eager(self, hash_inputs_at: frozenset[int], keep: Any = None) -> Run:
         recorder = OperatorRecorder(
@@ -185,7 +203,7 @@ class StepChecker:
         self._log.clear()
         torch.cuda.synchronize()
         with torch.cuda.stream(self._stream), recorder:
-            self._step()
+            self._run_step(recorder)
         return Run(recorder.record.operators, self._log.read(recorder.record.slots))
 
     def _capture(
@@ -214,7 +232,7 @@ class StepChecker:
                 keep=keep,
             )
             with recorder:
-                result = self._step()
+                result = self._run_step(recorder)
         read = read_graph(int(graph.raw_cuda_graph()), "graph-0")[0]
         graph.instantiate()
         return _HashedGraph(graph, recorder.record, read, recorder.foreign_nodes, result)
@@ -444,6 +462,17 @@ def _build_operators(operators: Sequence[OperatorFacts]) -> list[CheckedOperator
             )
         )
     return result
+
+
+def _list_end_tensors(step: Step, result: object) -> list[torch.Tensor]:
+    """Return the GPU tensors of a step's result and variables, one per storage."""
+    variables = [value for _, value in iter_step_values(step)]
+    tensors = {
+        get_storage_id(leaf): leaf
+        for leaf in tree_leaves((result, variables))
+        if isinstance(leaf, torch.Tensor) and leaf.is_cuda and leaf.layout == torch.strided
+    }
+    return list(tensors.values())
 
 
 def _name_modules(step: Step) -> tuple[dict[int, str], frozenset[int]]:

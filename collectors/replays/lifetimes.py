@@ -1,39 +1,29 @@
 """Follow the memory that captured graphs read and write, for the life of the process.
 
 A graph keeps addresses, not tensors. At the end of the capture, every address among its nodes'
-parameters is assigned to an owner: a tensor, pinned memory, another graph's pool, or a block of the
-allocator without a tensor. The death of a storage or graph requests a check before the next replay,
-so replays cost nothing while memory lives. Addresses and blocks are compared with the allocator as
-often as 0.1% of the time allows.
+parameters is assigned to an owner: a tensor, pinned memory, another graph's pool, a block of the
+allocator without a tensor, or memory that a library such as NCCL allocated through the driver. The
+death of a storage or graph requests a check before the next replay, so replays cost nothing while
+memory lives. Addresses and blocks are compared with the allocator and the driver as often as 0.1%
+of the time allows.
 """
 
 from __future__ import annotations
 
 import sys
 import weakref
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import torch
-from cuda.bindings import driver
-from torch.multiprocessing.reductions import StorageWeakRef
 
-from collectors.allocator.extents import Segment
 from collectors.allocator.history import read_segments
 from collectors.doctor.places import SourceLocation, find_user_location
-from collectors.driver.calls import call
-from collectors.driver.node_operands import OperandReader
-from collectors.driver.operands import AllocationResolver
-from collectors.replays.operators import (
-    ExternalMemory,
-    StepRecord,
-    format_dtype,
-)
+from collectors.replays.operators import StepRecord, format_dtype
+from collectors.replays.owners import Fate, NodeReader, OwnerFinder, WatchedMemory, find_fate
 from graphviz_dash.model.graph import CapturedGraph, KernelParams
-from graphviz_dash.model.memory import DEFAULT_POOL
 from graphviz_dash.model.replay_check import MemoryFate, NodeOwner
 
 INTERVAL: Final = 16
@@ -45,23 +35,6 @@ because gradients may be in the graph's memory in every other replay only."""
 
 _BUDGET: Final = 1000
 """Time between two comparisons with the allocator, relative to their duration."""
-
-Owner: TypeAlias = Literal["tensor", "pinned", "graph-pool", "workspace"]
-
-
-@dataclass(frozen=True)
-class WatchedMemory:
-    """Memory of one owner that a graph uses."""
-
-    owner: Owner
-    description: str
-    begin: int
-    end: int
-    node: NodeOwner
-    storage: StorageWeakRef | None
-    """Storage of a tensor, or None."""
-    pool: tuple[int, int] | None = None
-    """Pool of another graph, or None."""
 
 
 class ReplayCount:
@@ -78,14 +51,16 @@ class ReplayCount:
 class _WatchedGraph:
     count: ReplayCount
     memory: list[WatchedMemory]
-    dead: dict[int, SourceLocation | None] = field(default_factory=dict)
+    dead: dict[int, tuple[Fate, SourceLocation | None]] = field(default_factory=dict)
     """Positions in ``memory`` whose owner died since the last check, with the line."""
     reports: set[int] = field(default_factory=set)
     outputs: dict[int, NodeOwner] = field(default_factory=dict)
     """Nodes of a graphed backward pass by the addresses that they use; empty for other graphs."""
 
-    def handle_death(self, position: int, spot: SourceLocation | None) -> None:
-        self.dead.setdefault(position, spot)
+    def handle_death(
+        self, position: int, spot: SourceLocation | None, fate: Fate = "freed"
+    ) -> None:
+        self.dead.setdefault(position, (fate, spot))
         self.count.next_check = 0
 
 
@@ -103,7 +78,6 @@ class LifetimeWatch:
         self._graphs: dict[str, _WatchedGraph] = {}
         self._pools: dict[tuple[int, int], weakref.WeakSet[Any]] = {}
         self._references: list[weakref.ref[Any]] = []
-        self._workspace_line: SourceLocation | None = None
         self._parameters: list[weakref.ref[torch.Tensor]] = []
         self._next_comparison = 0
 
@@ -114,11 +88,9 @@ class LifetimeWatch:
             return
 
         def clear_workspaces() -> None:
-            self._workspace_line = find_user_location(sys._getframe(1))
-            self._next_comparison = 0
-            for entry in self._graphs.values():
-                entry.count.next_check = 0
             clear()
+            # New tensors may take the memory before the next replay.
+            self._find_freed_blocks(find_user_location(sys._getframe(1)))
 
         torch._C._cuda_clearCublasWorkspaces = clear_workspaces
 
@@ -142,9 +114,19 @@ class LifetimeWatch:
         graph_pool = (int(pool[0]), int(pool[1]))
         self._pools.setdefault(graph_pool, weakref.WeakSet()).add(graph)
         weakref.finalize(graph, self._handle_graph_end, graph_pool, None).atexit = False
-        nodes = _list_node_addresses(handle, read)
+        reader = NodeReader(handle, read)
+        nodes = reader.list_addresses()
         owners = _find_operators(record)
-        memory = self._assign(graph_id, graph_pool, nodes, owners, record, read)
+        finder = OwnerFinder(graph_pool, record)
+        memory: dict[tuple[str, int], WatchedMemory] = {}
+        for index, addresses in nodes:
+            for address in addresses:
+                key = finder.find(address)
+                if key is not None and key not in memory:
+                    node = _describe_node(graph_id, index, owners, record, read)
+                    item = finder.watch(key, address, node)
+                    argument = reader.find_argument(index, item.begin, item.end)
+                    memory[key] = replace(item, argument=argument)
         entry = self._graphs[graph_id] = _WatchedGraph(count, list(memory.values()))
         count.next_check = 1
         if is_callable and any(operator.in_backward for operator in record.operators):
@@ -192,12 +174,12 @@ class LifetimeWatch:
         if entry.outputs:
             self._check_gradients(entry, graph_id, replay)
             interval = 1 if replay < _GRADIENT_INTERVAL else min(interval, _GRADIENT_INTERVAL)
+        if self._strict or perf_counter_ns() >= self._next_comparison:
+            self._compare()
         count.next_check = replay + interval
         dead, entry.dead = entry.dead, {}
-        for position, spot in dead.items():
-            self._add(entry, position, graph_id, replay, "freed", spot)
-        if self._strict or perf_counter_ns() >= self._next_comparison:
-            self._compare(graph_id)
+        for position, (fate, spot) in dead.items():
+            self._add(entry, position, graph_id, replay, fate, spot)
 
     def _check_gradients(self, entry: _WatchedGraph, graph_id: str, replay: int) -> None:
         """Report a gradient in the graph's own memory, which its next replay overwrites.
@@ -230,56 +212,6 @@ class LifetimeWatch:
             entry.outputs.clear()
             return
 
-    def _assign(
-        self,
-        graph_id: str,
-        graph_pool: tuple[int, int],
-        nodes: Sequence[tuple[int, Sequence[int]]],
-        owners: dict[int, int],
-        record: StepRecord,
-        read: CapturedGraph,
-    ) -> dict[tuple[str, int], WatchedMemory]:
-        extents = _sort_extents(record)
-        begins = [begin for begin, _, _ in extents]
-        segments = read_segments()
-        starts = [segment.start for segment in segments]
-        memory_by_key: dict[tuple[str, int], WatchedMemory] = {}
-        for index, addresses in nodes:
-            for address in addresses:
-                number = bisect_right(starts, address) - 1
-                segment = segments[number] if number >= 0 else None
-                if segment is not None and address >= segment.end:
-                    segment = None
-                pool = segment.pool if segment is not None else DEFAULT_POOL
-                position = bisect_right(begins, address) - 1
-                begin, size, identity = extents[position] if position >= 0 else (0, 0, 0)
-                if pool == graph_pool:
-                    continue
-                if pool != DEFAULT_POOL and segment is not None:
-                    # The pool, not the tensor, keeps this memory.
-                    key, begin, size = (
-                        ("pool", hash(pool)),
-                        segment.start,
-                        segment.end - segment.start,
-                    )
-                elif position >= 0 and address < begin + max(1, size):
-                    key = ("tensor", identity)
-                elif segment is not None and (block := _find_block(segment, address)) is not None:
-                    key, begin, size = ("block", block[0]), *block
-                else:
-                    continue
-                if key in memory_by_key:
-                    continue
-                node = _describe_node(graph_id, index, owners, record, read)
-                extent = (begin, begin + size)
-                if key[0] == "tensor":
-                    memory_by_key[key] = _watch_tensor(record.externals[identity], extent, node)
-                elif key[0] == "pool":
-                    memory_by_key[key] = _watch_pool(pool, extent, node)
-                else:
-                    memory_by_key[key] = _watch_block(extent, node)
-        return memory_by_key
-
     def _handle_graph_end(self, pool: tuple[int, int], spot: SourceLocation | None) -> None:
         if self._pools.get(pool):
             return
@@ -289,24 +221,32 @@ class LifetimeWatch:
                 if item.pool == pool:
                     entry.handle_death(position, spot)
 
-    def _compare(self, replayed_id: str) -> None:
-        """Compare addresses of tensors and blocks with those of the captures.
+    def _find_freed_blocks(self, spot: SourceLocation | None) -> None:
+        """Note blocks without a tensor that the allocator no longer has, freed by ``spot``."""
+        blocks = [
+            (entry, position, item.begin)
+            for entry in self._graphs.values()
+            for position, item in enumerate(entry.memory)
+            if item.owner == "workspace" and position not in entry.reports
+        ]
+        if not blocks:
+            return
+        live = {begin for segment in read_segments() for begin, _ in segment.live}
+        for entry, position, begin in blocks:
+            if begin not in live:
+                entry.handle_death(position, spot)
 
-        ``replayed_id`` is the graph whose next replay is already counted.
-        """
+    def _compare(self) -> None:
+        """Compare addresses, blocks and allocations with those of the captures."""
         start_ns = perf_counter_ns()
-        has_blocks = any(
-            item.owner == "workspace" for entry in self._graphs.values() for item in entry.memory
-        )
-        segments = read_segments() if has_blocks else []
-        live = {begin for segment in segments for begin, _ in segment.live}
-        for graph_id, entry in self._graphs.items():
-            replay = entry.count.replays + (graph_id != replayed_id)
+        self._find_freed_blocks(None)
+        for entry in self._graphs.values():
             for position, item in enumerate(entry.memory):
-                if item.owner == "workspace" and item.begin not in live:
-                    self._add(entry, position, graph_id, replay, "freed", self._workspace_line)
-                elif item.storage is not None and _detect_move(item.storage, item.begin):
-                    self._add(entry, position, graph_id, replay, "moved", None)
+                if position in entry.reports:
+                    continue
+                fate = find_fate(item)
+                if fate is not None:
+                    entry.handle_death(position, None, fate)
         now = perf_counter_ns()
         self._next_comparison = now + _BUDGET * (now - start_ns)
 
@@ -316,7 +256,7 @@ class LifetimeWatch:
         position: int,
         graph_id: str,
         replay: int,
-        fate: Literal["freed", "moved", "reused"],
+        fate: Fate,
         spot: SourceLocation | None,
     ) -> None:
         if position in entry.reports:
@@ -333,13 +273,9 @@ class LifetimeWatch:
                 free_location=spot.to_code_place() if spot else None,
                 after_replay=replay - 1,
                 reported_before_replay=replay,
+                argument=item.argument,
             )
         )
-
-
-def _detect_move(reference: StorageWeakRef, address: int) -> bool:
-    storage = torch.UntypedStorage._new_with_weak_ptr(reference.cdata)
-    return storage is not None and storage.data_ptr() != address
 
 
 class _DeathHandler:
@@ -353,56 +289,6 @@ class _DeathHandler:
 
     def __call__(self, _reference: object) -> None:
         self._entry.handle_death(self._position, find_user_location(sys._getframe().f_back))
-
-
-def _sort_extents(record: StepRecord) -> list[tuple[int, int, int]]:
-    """Return address, size and identity of all external storages, by address."""
-    return sorted(
-        (storage.data_ptr(), storage.nbytes(), identity)
-        for identity, memory in record.externals.items()
-        if (storage := memory.tensor.untyped_storage()).nbytes()
-    )
-
-
-def _find_block(segment: Segment, address: int) -> tuple[int, int] | None:
-    for begin, size in segment.live:
-        if begin <= address < begin + size:
-            return begin, size
-    return None
-
-
-def _watch_tensor(
-    memory: ExternalMemory, extent: tuple[int, int], node: NodeOwner
-) -> WatchedMemory:
-    tensor = memory.tensor
-    return WatchedMemory(
-        "tensor" if tensor.is_cuda else "pinned",
-        f"{format_dtype(tensor)} {list(tensor.shape)}",
-        *extent,
-        node,
-        StorageWeakRef(tensor.untyped_storage()),
-    )
-
-
-def _watch_pool(pool: tuple[int, int], extent: tuple[int, int], node: NodeOwner) -> WatchedMemory:
-    description = f"memory of the graph pool ({pool[0]}, {pool[1]})"
-    return WatchedMemory("graph-pool", description, *extent, node, None, pool=pool)
-
-
-def _watch_block(extent: tuple[int, int], node: NodeOwner) -> WatchedMemory:
-    description = f"{extent[1] - extent[0]:,} bytes that no operator received, such as a workspace"
-    return WatchedMemory("workspace", description, *extent, node, None)
-
-
-def _list_node_addresses(handle: int, read: CapturedGraph) -> list[tuple[int, list[int]]]:
-    reader = OperandReader(AllocationResolver((), (), lambda _: None))
-    graph = driver.CUgraph(handle)
-    _, count = call(driver.cuGraphGetNodes, graph, 0)
-    handles = call(driver.cuGraphGetNodes, graph, count)[0]
-    return [
-        (index, reader.read_addresses(node, read.nodes[index].kind))
-        for index, node in enumerate(handles)
-    ]
 
 
 def _find_operators(record: StepRecord) -> dict[int, int]:

@@ -23,6 +23,7 @@ MAX_GRAPHS: Final = 4096
 BYTES: Final = 8 << 20
 """Size of the file: graphs with about two million nodes in total."""
 
+_WORD: Final = 0xFFFFFFFF
 _HEADER: Final = 4
 _ROW: Final = 4
 _FIRST_WORD: Final = _HEADER + _ROW * MAX_GRAPHS
@@ -58,10 +59,15 @@ class GraphProgress:
 
     @property
     def is_busy(self) -> bool:
-        """A replay was requested and has not ended."""
-        return self.launches != self.current or any(
-            word != self.current for word in self.node_replays
-        )
+        """A replay was requested or began, and has not ended."""
+        is_waiting = 0 < (self.launches - self.current) & _WORD < 1 << 31
+        return is_waiting or any(word != self.current for word in self.node_replays)
+
+    @property
+    def other_launches(self) -> int:
+        """Replays that began without a request, such as launches from the device."""
+        count = (self.current - self.launches) & _WORD
+        return count if count < 1 << 31 else 0
 
     @property
     def completions(self) -> tuple[bool, ...]:
@@ -127,7 +133,7 @@ class MarksFile:
     def count_launch(self, number: int) -> None:
         """Count a requested replay of a graph."""
         row = _HEADER + _ROW * number
-        self._view[row] = (self._view[row] + 1) & 0xFFFFFFFF
+        self._view[row] = (self._view[row] + 1) & _WORD
 
     def get_started_offset(self, number: int) -> int:
         """Return the byte offset of the word that counts started replays."""

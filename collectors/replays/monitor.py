@@ -31,6 +31,12 @@ POLL_S: Final = 0.25
 """Time between two readings of the marks."""
 
 _MAX_NODES: Final = 16
+_OTHER_LAUNCHES: Final = (
+    "replays",
+    "not started by CUDAGraph.replay, such as launches from the device: their memory is not "
+    "checked before, and one that never starts is not reported",
+)
+"""Subject and reason of a gap."""
 
 
 @dataclass
@@ -149,6 +155,10 @@ class ReplayMonitor:
             for graph in notes:
                 for subject, reason in _list_gaps(graph):
                     gaps[subject, reason] = gaps.get((subject, reason), 0) + 1
+                if process.file is not None and graph.number is not None:
+                    other_launches = process.file.read(graph.number).other_launches
+                    if other_launches:
+                        gaps[_OTHER_LAUNCHES] = gaps.get(_OTHER_LAUNCHES, 0) + other_launches
             if _is_crash(note, returncode):
                 self._load_graphs(process, notes)
                 crashes += _find_crashes(process, note)
@@ -279,6 +289,9 @@ def describe_stop(
         waited_ns=None if waited_s is None else round(waited_s * 1e9),
         error=process.error,
         key=graph.key,
+        invalid_arguments=graph.list_invalid_arguments(suspects[:_MAX_NODES])
+        if kind == "crash"
+        else (),
     )
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from graphviz_dash.model.doctor import CodeLocation
 from graphviz_dash.model.graph import CapturedGraph
-from graphviz_dash.model.replay_check import MemoryFate, NodeOwner
+from graphviz_dash.model.replay_check import InvalidArgument, MemoryFate, NodeOwner
 
 PROCESS_FILE: Final = "process.json"
 MARKS_NAME: Final = "marks"
@@ -56,6 +56,8 @@ class NodeNote(Struct, frozen=True, array_like=True):
     place: int | None
     """Index into the graph's places."""
     module: str | None
+    invalid_arguments: tuple[tuple[int, int], ...] = ()
+    """Position and value of arguments that may be invalid addresses."""
 
 
 class GraphNote(Struct, frozen=True):
@@ -87,6 +89,14 @@ class GraphNote(Struct, frozen=True):
             location=None if node.place is None else self.places[node.place],
             module=node.module,
             collective=numbers.index(index) + 1 if index in numbers else None,
+        )
+
+    def list_invalid_arguments(self, indices: Sequence[int]) -> tuple[InvalidArgument, ...]:
+        """Return the arguments of nodes that may be invalid addresses."""
+        return tuple(
+            InvalidArgument(index, argument, hex(value))
+            for index in indices
+            for argument, value in self.nodes[index].invalid_arguments
         )
 
     def list_collectives(self) -> list[int]:

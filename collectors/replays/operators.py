@@ -56,6 +56,9 @@ _UNDEFINED_RESULTS: Final = frozenset(
 )
 """Results of fused operators with padding, or on another device in a capture than eagerly."""
 
+END_NAME: Final = "end of the step"
+"""Name of the operators of :meth:`OperatorRecorder.hash_end`."""
+
 _WORKSPACE_OPERATORS: Final = ("cudnn", "miopen")
 
 
@@ -170,6 +173,7 @@ class OperatorRecorder(TorchDispatchMode):
         self.foreign_nodes: list[tuple[int, int, int]] = []
         """Nodes that no operator launched: operator before which they were seen, first, count."""
         self._nodes = 0
+        self._is_end = False
 
     def __enter__(self) -> OperatorRecorder:
         hooks = torch.nn.modules.module
@@ -183,8 +187,16 @@ class OperatorRecorder(TorchDispatchMode):
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
+        self._note_foreign_nodes(len(self.record.operators))
         for hook in self._hooks:
             hook.remove()
+
+    def hash_end(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Hash tensors behind the last operator, because other kernels may write them there."""
+        self._is_end = True
+        with torch.no_grad():
+            for tensor in tensors:
+                torch.ops.aten.alias.default(tensor)
 
     def _enter_module(self, module: torch.nn.Module, _inputs: Any) -> None:
         if threading.get_ident() == self._owner:
@@ -229,7 +241,7 @@ class OperatorRecorder(TorchDispatchMode):
         targets = find_written(func, args, kwargs)
         facts = self._describe(func, leaves, inputs, targets)
         is_node = self._capture and facts.in_capture
-        always = number in self._hash_inputs_at
+        always = self._is_end or number in self._hash_inputs_at
         if is_node:
             always |= self._note_foreign_nodes(number)
         self.record.operators.append(facts)
@@ -272,8 +284,8 @@ class OperatorRecorder(TorchDispatchMode):
             self._by_sequence.setdefault(torch.autograd._get_sequence_nr() - 1, (spot, module))
         stream = get_stream() if torch.cuda.is_available() else 0
         return OperatorFacts(
-            name=func._schema.name,
-            spot=spot,
+            name=END_NAME if self._is_end else func._schema.name,
+            spot=None if self._is_end else spot,
             module=module,
             stream=stream,
             thread=get_thread_name(self._owner),

@@ -36,6 +36,7 @@ from collectors.replays.notes import (
     ProcessNote,
 )
 from collectors.replays.operators import OperatorRecorder, StepRecord
+from collectors.replays.pointers import read_invalid_arguments
 from graphviz_dash.model.graph import CapturedGraph, HostParams, KernelParams, NodeKind
 from graphviz_dash.model.replay_check import MemoryFate
 
@@ -228,6 +229,7 @@ class MarkedProgram:
         )
         marking: MarkedGraph | None = None
         reason = None
+        invalid_arguments = read_invalid_arguments(handle, read) if self._settings.marks else {}
         try:
             if self._settings.marks:
                 marking = self._get_marker().mark(handle)
@@ -235,7 +237,7 @@ class MarkedProgram:
             reason = str(error)
         state.number = marking.number if marking else None
         self._folder.write_captures(captures)
-        self._folder.write_graph(_build_note(state, record, read, reason))
+        self._folder.write_graph(_build_note(state, record, read, reason, invalid_arguments))
         record.externals.clear()
 
     def _get_marker(self) -> Marker:
@@ -290,7 +292,11 @@ class MarkedProgram:
 
 
 def _build_note(
-    state: _GraphState, record: StepRecord, read: CapturedGraph, reason: str | None
+    state: _GraphState,
+    record: StepRecord,
+    read: CapturedGraph,
+    reason: str | None,
+    invalid_arguments: dict[int, tuple[tuple[int, int], ...]],
 ) -> GraphNote:
     locations: dict[SourceLocation, int] = {}
     owners: dict[int, int] = {}
@@ -311,6 +317,7 @@ def _build_note(
                 owner.name if owner else None,
                 location,
                 owner.module if owner else None,
+                invalid_arguments.get(index, ()),
             )
         )
     kinds = {node.kind for node in read.nodes}

@@ -327,12 +327,12 @@ def _explain_by_input(values: ValueCheck, first: TensorDifference) -> WrongOpera
     if first.tensor.role != "input":
         return None
     for foreign in values.foreign:
-        if foreign.next_operator == first.operator:
+        if _is_adjacent(values, foreign.next_operator, first.operator):
             fact = next(
                 (
                     item
                     for item in values.facts
-                    if item.operator == first.operator and item.kind is FactKind.PARAMETER
+                    if item.operator == foreign.next_operator and item.kind is FactKind.PARAMETER
                 ),
                 None,
             )
@@ -350,6 +350,11 @@ def _explain_by_input(values: ValueCheck, first: TensorDifference) -> WrongOpera
     if first.replay > 1 and host is not None:
         return _build(values, first, first.operator, ReplayCause.HOST_WORK, writer=host)
     return None
+
+
+def _is_adjacent(values: ValueCheck, first: int, last: int) -> bool:
+    """Check if no operator of a range, without its last one, runs nodes."""
+    return first <= last and not any(item.nodes for item in values.operators[first:last])
 
 
 def _get_fate_cause(memory: MemoryFate) -> ReplayCause:

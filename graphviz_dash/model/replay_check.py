@@ -243,7 +243,8 @@ class MemoryFate(Struct, frozen=True, forbid_unknown_fields=True):
     node: NodeOwner | None
     """First node that uses it. None if unknown."""
     owner: str
-    """Kind of memory: ``tensor``, ``pinned``, ``graph-pool``, ``gradient`` or ``workspace``."""
+    """Kind of memory: ``tensor``, ``pinned``, ``graph-pool``, ``gradient``, ``workspace`` or
+    ``library``."""
     description: str
     """Tensor with shape and type, pool or library."""
     fate: Literal["freed", "moved", "reused"]
@@ -254,6 +255,8 @@ class MemoryFate(Struct, frozen=True, forbid_unknown_fields=True):
     """Replays of the graph before."""
     reported_before_replay: Count
     """Replay that would use the memory, from 1."""
+    argument: Count | None = None
+    """Position of the node's kernel argument that holds the address. None if unknown."""
 
 
 class RankProgress(Struct, frozen=True, forbid_unknown_fields=True):
@@ -270,6 +273,17 @@ class RankProgress(Struct, frozen=True, forbid_unknown_fields=True):
     """Collectives that ended in its last replay."""
     missing_collectives: tuple[Count, ...] = ()
     """Collectives of the hanging rank that its own graph lacks, from 1. Empty if unknown."""
+
+
+class InvalidArgument(Struct, frozen=True, forbid_unknown_fields=True):
+    """A kernel argument of the size of an address that was in no allocation at the capture."""
+
+    node: Count
+    """Index of the node."""
+    argument: Count
+    """Position among the kernel's arguments."""
+    value: str
+    """Its value, in hexadecimal."""
 
 
 class ReplayStop(Struct, frozen=True, forbid_unknown_fields=True):
@@ -303,6 +317,8 @@ class ReplayStop(Struct, frozen=True, forbid_unknown_fields=True):
     """Label of the graph, such as a batch size. None if unknown."""
     ranks: tuple[RankProgress, ...] = ()
     """All ranks at that time, by number."""
+    invalid_arguments: tuple[InvalidArgument, ...] = ()
+    """Arguments of the suspects that may be invalid addresses. Only for a crash."""
 
 
 class ReplayCheck(Struct, frozen=True, forbid_unknown_fields=True):

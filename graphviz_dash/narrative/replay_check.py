@@ -20,6 +20,7 @@ from graphviz_dash.model.replay_check import (
     CheckGap,
     ElementDifference,
     FactKind,
+    InvalidArgument,
     NodeOwner,
     RankProgress,
     ReplayStop,
@@ -140,6 +141,7 @@ def list_fault_facts(fault: ReplayFault) -> list[tuple[str, str]]:
                 ("Memory", memory.description),
                 ("Reported before replay", format_count(memory.reported_before_replay)),
                 ("Used by", format_node(memory.node) if memory.node else None),
+                ("Argument", None if memory.argument is None else str(memory.argument)),
             ]
     return [(label, text) for label, text in facts if text is not None]
 
@@ -264,18 +266,28 @@ def format_stop(fault: StopFault) -> str:
     nodes = " and ".join(map(format_node, stop.suspects)) or "an unknown node"
     if stop.kind == "crash":
         error = f" ({stop.error})" if stop.error else ""
-        memory = f": {_describe_memory(fault)}" if fault.memory else ""
-        return f"{replay} crashed in {nodes}{error}{memory}."
+        reasons = [
+            *_describe_memory(fault),
+            *map(_describe_argument, stop.invalid_arguments[:_MAX_KERNELS]),
+        ]
+        reason = f": {'; '.join(reasons)}" if reasons else ""
+        return f"{replay} crashed in {nodes}{error}{reason}."
     wait = f" for {format_ns(stop.waited_ns)}" if stop.waited_ns is not None else ""
     return f"{replay} hangs{wait} in {nodes}{_format_ranks(fault)}."
 
 
-def _describe_memory(fault: StopFault) -> str:
+def _describe_memory(fault: StopFault) -> list[str]:
     memory = fault.memory
     if memory is None:
-        return ""
+        return []
     line = f" at {memory.free_location.text}" if memory.free_location else ""
-    return f"it uses {memory.description}, {memory.fate}{line}"
+    user = "it uses" if memory.argument is None else f"argument {memory.argument} points to"
+    replay = f" after replay {format_count(memory.after_replay)}"
+    return [f"{user} {memory.description}, {memory.fate}{line}{replay}"]
+
+
+def _describe_argument(argument: InvalidArgument) -> str:
+    return f"argument {argument.argument} is {argument.value}, which is in no allocation"
 
 
 def _format_ranks(fault: StopFault) -> str:

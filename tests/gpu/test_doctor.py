@@ -18,6 +18,8 @@ from graphviz_dash.model.doctor import (
     Severity,
 )
 
+torch = pytest.importorskip("torch", reason="needs a CUDA GPU; torch is not installed")
+
 HERE = Path(__file__).parent / "programs_doctor"
 STEPS = "tests.gpu.programs_doctor.steps"
 
@@ -137,9 +139,7 @@ def test_what_a_workload_would_silently_lose(
 def test_every_rule_has_a_workload_or_a_program_here() -> None:
     rules = {rule for _, rule, _ in (*ILLEGAL, *SILENT)}
     own = {RuleId.DEFAULT_STREAM, RuleId.NO_WARMUP, RuleId.REPLAY_DIFFERS}
-    own |= {RuleId.GRADIENT_STREAM}
-    # Needs two GPUs and a torch that captures torch.cond; tests/collectors/doctor has its parts.
-    own |= {RuleId.CONDITIONAL_COLLECTIVE}
+    own |= {RuleId.GRADIENT_STREAM, RuleId.CONDITIONAL_COLLECTIVE}
     # tests/gpu/test_replays.py
     own |= {RuleId.OUT_OF_MEMORY, RuleId.COLLECTED_GRAPH}
     own |= {RuleId.DEFERRED_FREE, RuleId.FAILED_CAPTURE_POOL}
@@ -249,6 +249,28 @@ def test_rules_that_only_a_program_can_break(
     finding = found(examined.report, RuleId(rule))
     assert finding.location is not None
     assert finding.location.line == marked(program, rule)
+
+
+def test_a_collective_in_a_conditional_body(tmp_path: Path) -> None:
+    program = str(HERE / "conditional_collective.py")
+    examined = doctor(tmp_path, "--", sys.executable, program)
+    assert examined.code == 1, examined.err
+    finding = found(examined.report, RuleId.CONDITIONAL_COLLECTIVE)
+    values = {fact.name: fact.value for fact in finding.evidence}
+    assert values["first collective in a conditional body"] == "ncclDevKernel_AllReduce_Sum_f32"
+    assert finding.location is not None
+    assert finding.location.file.endswith("conditional_collective.py")
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_a_collective_of_nccl_in_a_conditional_body(tmp_path: Path) -> None:
+    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
+    program = str(HERE / "conditional_ranks.py")
+    examined = doctor(tmp_path, "--", sys.executable, *launcher, program)
+    assert examined.code == 1, examined.err
+    finding = found(examined.report, RuleId.CONDITIONAL_COLLECTIVE)
+    assert finding.location is not None
+    assert finding.location.file.endswith("conditional_ranks.py")
 
 
 @pytest.mark.parametrize("name", ["moved_input", "cpu_work", "escaped_work", "empty_capture"])

@@ -38,10 +38,11 @@ def marked_line(file: str, word: str) -> int:
     return next(n for n, line in enumerate(lines, 1) if line.endswith(f"# {word}"))
 
 
-def collect_marks(folder: Path, *program: str) -> tuple[ReplayDiagnosis, str]:
+def collect_marks(folder: Path, *program: str, strict: bool = False) -> tuple[ReplayDiagnosis, str]:
+    options = ("--strict",) if strict else ()
     command = (
         "import sys; from graphviz_dash.app.cli.main import main; sys.exit(main(sys.argv[1:]))",
-        *("collect", "--marks", "--hang-seconds", "3", "-o", str(folder), "--"),
+        *("collect", "--marks", *options, "--hang-seconds", "3", "-o", str(folder), "--"),
         *(sys.executable, *program),
     )
     done = subprocess.run(
@@ -166,6 +167,95 @@ def test_the_node_of_a_crash_or_hang(
     assert kernel in (suspect.name or "")
     assert (suspect.kind == "Host") == (kind == "host")
     assert ("Hang: graph-" in stderr) == (cause is ReplayCause.HANG)
+    if kind == "bad-store":
+        assert [(item.argument, item.value) for item in fault.stop.invalid_arguments] == [
+            (0, "0x10")
+        ]
+    if kind == "unmapped":
+        assert fault.memory is not None
+        assert fault.memory.argument is not None
+
+
+def test_a_workspace_that_is_cleared(tmp_path: Path) -> None:
+    diagnosis, _ = collect_marks(tmp_path, str(HERE / "workspace.py"))
+    assert diagnosis.memory
+    for fault in diagnosis.memory:
+        assert fault.cause is ReplayCause.MEMORY_FREED
+        assert (fault.memory.owner, fault.memory.reported_before_replay) == ("workspace", 3)
+        assert fault.memory.free_location is not None
+        assert fault.memory.free_location.line == marked_line("workspace.py", "FREES")
+        assert fault.memory.node is not None
+        assert fault.memory.node.location is not None
+        assert fault.memory.node.location.line == marked_line("workspace.py", "READS")
+
+
+@pytest.mark.parametrize(("kind", "owner"), [("device", "library"), ("pinned", "pinned")])
+def test_memory_of_a_library_that_is_freed(kind: str, owner: str, tmp_path: Path) -> None:
+    diagnosis, _ = collect_marks(tmp_path, str(HERE / "driver_memory.py"), kind, strict=True)
+    fates = list(diagnosis.check.memory)
+    assert [(fate.owner, fate.reported_before_replay) for fate in fates] == [(owner, 3)]
+    assert fates[0].fate in ("freed", "reused")
+    assert fates[0].node is not None
+    assert fates[0].node.index == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "reasons"),
+    [
+        ("memory", ["the graph allocates memory, and CUDA allows no change of it"]),
+        (
+            "bodies",
+            [
+                "nodes inside a child graph have no marks",
+                "nodes inside a conditional body have no marks",
+            ],
+        ),
+    ],
+)
+def test_nodes_without_marks_are_reported(kind: str, reasons: list[str], tmp_path: Path) -> None:
+    diagnosis, _ = collect_marks(tmp_path, str(HERE / "every_node.py"), kind)
+    assert (diagnosis.check.graphs, diagnosis.fault_count) == (1, 0)
+    found_reasons = [gap.reason for gap in diagnosis.gaps if "no marks" in gap.reason]
+    found_reasons += [gap.reason for gap in diagnosis.gaps if gap.subject == "graphs"]
+    assert sorted(found_reasons) == sorted(reasons)
+
+
+def test_launches_outside_torch_are_reported(tmp_path: Path) -> None:
+    diagnosis, _ = collect_marks(tmp_path, str(HERE / "raw_launch.py"))
+    assert diagnosis.fault_count == 0
+    (gap,) = diagnosis.gaps
+    assert (gap.subject, gap.count) == ("replays", 3)
+
+
+def test_nodes_without_hashes_are_reported() -> None:
+    from collectors import check_replays
+    from collectors.workloads.all_nodes import all_nodes
+
+    diagnosis = diagnose_replays(check_replays(all_nodes()))
+    assert diagnosis.fault_count == 0
+    subjects = {gap.subject for gap in diagnosis.gaps}
+    kinds = ("Host", "ChildGraph", "Conditional", "MemAlloc", "MemFree", "BatchMemOp")
+    assert {f"{kind} nodes" for kind in kinds} <= subjects
+
+
+def test_a_kernel_outside_operators_at_the_end_of_the_step() -> None:
+    from collectors import check_replays
+    from tests.gpu.planted_faults import launch_scale
+
+    x = torch.ones(256, device="cuda")
+    state = {"factor": 1.0}
+
+    def step() -> torch.Tensor:
+        state["factor"] += 0.25
+        y = x * 2
+        launch_scale(y, state["factor"])
+        return y
+
+    (wrong,) = diagnose_replays(check_replays(step)).wrong
+    assert wrong.cause is ReplayCause.FOREIGN_KERNEL
+    assert wrong.operator.name == "end of the step"
+    assert wrong.kernels == ("scale",)
+    assert wrong.fact is not None
 
 
 def test_an_arena_that_grows_late(tmp_path: Path) -> None:
@@ -307,10 +397,13 @@ def test_a_graph_collected_in_a_capture(tmp_path: Path) -> None:
 
 
 def test_a_loader_that_pins_memory_during_captures(tmp_path: Path) -> None:
-    """R13: the capture fails; the report has the line, but not the pinning thread."""
+    """R13."""
     examined = doctor(tmp_path, "--", sys.executable, str(HERE / "loader_capture.py"))
     assert examined.code == 1
     finding = examined.report.findings[0]
+    assert (finding.rule, finding.op) == (RuleId.OTHER_THREAD, "Tensor.pin_memory")
+    assert finding.thread is not None
+    assert "pin_memory_loop" in finding.thread
     assert finding.location is not None
     assert finding.location.line == marked_line("loader_capture.py", "FAILS")
 

@@ -81,6 +81,14 @@ class RankProgressDocument(TypedDict):
     missing_collectives: list[Count]
 
 
+class InvalidArgumentDocument(TypedDict):
+    """A kernel argument of the size of an address that was in no allocation at the capture."""
+
+    node: Count
+    argument: Count
+    value: str
+
+
 class ReplayStopDocument(TypedDict):
     """A replay that crashed or hangs."""
 
@@ -105,6 +113,7 @@ class ReplayStopDocument(TypedDict):
     error: str | None
     ranks: list[RankProgressDocument]
     differing_ranks: list[Count]
+    invalid_arguments: list[InvalidArgumentDocument]
 
 
 class MemoryFaultDocument(TypedDict):
@@ -122,6 +131,7 @@ class MemoryFaultDocument(TypedDict):
     free_place: str | None
     after_replay: Count
     before_replay: Count
+    argument: Count | None
 
 
 class CheckGapDocument(TypedDict):
@@ -242,6 +252,10 @@ def _build_stop(fault: StopFault) -> ReplayStopDocument:
             for item in stop.ranks
         ],
         "differing_ranks": [item.rank for item in find_differing_ranks(fault)],
+        "invalid_arguments": [
+            {"node": item.node, "argument": item.argument, "value": item.value}
+            for item in stop.invalid_arguments
+        ],
     }
 
 
@@ -260,6 +274,7 @@ def _build_memory(fault: MemoryFault) -> MemoryFaultDocument:
         "free_place": _get_text(memory.free_location),
         "after_replay": memory.after_replay,
         "before_replay": memory.reported_before_replay,
+        "argument": memory.argument,
     }
 
 

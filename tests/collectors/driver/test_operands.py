@@ -10,6 +10,8 @@ from collectors.driver.operands import (
     AllocationResolver,
     Extent,
     find_addresses,
+    find_argument,
+    find_invalid_arguments,
     list_live_extents,
     merge_operands,
 )
@@ -34,6 +36,23 @@ def test_addresses_are_found_at_every_multiple_of_four_bytes() -> None:
     assert {BASE, BASE + 512} <= set(find_addresses(arguments))
     assert find_addresses(struct.pack("<QQdf", 12, 1 << 60, 0.0, 1.0)) == []
     assert find_addresses(b"") == find_addresses(b"1234567") == []
+
+
+def test_the_argument_with_an_address_in_an_extent() -> None:
+    structure = struct.pack("<IQ", 3, BASE + 600)
+    arguments = [struct.pack("<I", 5), struct.pack("<Q", BASE + 4096), structure]
+    assert find_argument(arguments, BASE, BASE + 1024) == 2
+    assert find_argument(arguments, BASE + 4096, BASE + 4097) == 1
+    assert find_argument(arguments, BASE + 4097, BASE + 5000) is None
+
+
+def test_arguments_that_may_be_invalid_addresses() -> None:
+    def has_allocation(address: int) -> bool:
+        return BASE <= address < BASE + 512
+
+    values = (BASE + 8, 0, 16, BASE + 4096)
+    arguments = [*(struct.pack("<Q", value) for value in values), struct.pack("<I", 7), bytes(16)]
+    assert find_invalid_arguments(arguments, has_allocation) == [(2, 16), (3, BASE + 4096)]
 
 
 @given(st.lists(st.integers(1 << 32, (1 << 47) - 1), max_size=6), st.binary(max_size=12))

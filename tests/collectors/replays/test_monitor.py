@@ -18,7 +18,7 @@ from collectors.replays.monitor import (
 from collectors.replays.notes import GraphNote, NodeNote, NoteFolder, ProcessNote
 from graphviz_dash.analysis.replay_check import diagnose_replays
 from graphviz_dash.model.doctor import CodeLocation
-from graphviz_dash.model.replay_check import MemoryFate, ReplayStop
+from graphviz_dash.model.replay_check import InvalidArgument, MemoryFate, ReplayStop
 from graphviz_dash.narrative.replay_check import format_replay_verdict
 from tests.builders import captured_graph, chain
 
@@ -39,9 +39,18 @@ class Program:
         path = str(self.marks.path)
         self.folder.write_process(ProcessNote(7, self.rank, path, error, is_complete))
 
-    def capture(self, edges: tuple[tuple[int, int], ...] | None = None) -> int:
+    def capture(
+        self,
+        edges: tuple[tuple[int, int], ...] | None = None,
+        invalid_arguments: dict[int, tuple[tuple[int, int], ...]] | None = None,
+    ) -> int:
         number = self.marks.add_graph(len(NAMES))
-        nodes = tuple(NodeNote("kernel", name, "aten::mm", 0, "net.1") for name in NAMES)
+        nodes = tuple(
+            NodeNote(
+                "kernel", name, "aten::mm", 0, "net.1", (invalid_arguments or {}).get(index, ())
+            )
+            for index, name in enumerate(NAMES)
+        )
         chain = tuple((node, node + 1) for node in range(len(NAMES) - 1))
         self.folder.write_graph(
             GraphNote(
@@ -52,6 +61,9 @@ class Program:
 
     def begin(self, number: int, replay: int) -> None:
         self.marks.count_launch(number)
+        self.write_started(number, replay)
+
+    def write_started(self, number: int, replay: int) -> None:
         self._write(self.marks.get_started_offset(number), replay)
 
     def mark(self, number: int, node: int, replay: int) -> None:
@@ -91,6 +103,48 @@ def test_a_crash_is_named_by_the_first_node_without_a_mark(tmp_path: Path) -> No
     assert suspect.location == PLACE
     assert [node.index for node in crash.last] == [1]
     assert crash.error == "CUDA_ERROR_ILLEGAL_ADDRESS"
+
+
+def test_replays_of_other_calls_are_reported_and_do_not_hang(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    number = program.capture()
+    program.replay(number, 1)
+    program.write_started(number, 3)
+    for node in range(len(NAMES)):
+        program.mark(number, node, 3)
+    monitor, hangs, clock = watch(tmp_path)
+    monitor.poll()
+    clock.now = 60.0
+    monitor.poll()
+    assert hangs == []
+    program.end(None)
+    (gap,) = monitor.collect(0).gaps
+    assert (gap.subject, gap.count) == ("replays", 2)
+    assert "launches from the device" in gap.reason
+
+
+def test_a_launch_from_the_device_may_hang(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    number = program.capture()
+    program.write_started(number, 1)
+    program.mark(number, 0, 1)
+    monitor, hangs, clock = watch(tmp_path)
+    monitor.poll()
+    clock.now = 6.0
+    monitor.poll()
+    (hang,) = hangs
+    assert [node.index for node in hang.suspects] == [1]
+
+
+def test_arguments_in_no_allocation_belong_to_the_node_that_crashed(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    number = program.capture(invalid_arguments={2: ((0, 16),), 3: ((1, 32),)})
+    program.replay(number, 1, nodes=2)
+    program.end("CUDA_ERROR_ILLEGAL_ADDRESS")
+    check = watch(tmp_path)[0].collect(1)
+    assert check.stops[0].invalid_arguments == (InvalidArgument(2, 0, "0x10"),)
+    verdict = format_replay_verdict(diagnose_replays(check))
+    assert "argument 0 is 0x10, which is in no allocation" in verdict
 
 
 def test_the_first_replay_may_crash_in_its_first_node(tmp_path: Path) -> None:
