@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from cuda.bindings import driver
@@ -11,7 +11,7 @@ from cuda.bindings import driver
 from collectors.driver.node_operands import OperandReader
 from collectors.driver.operands import AllocationResolver, find_addresses
 from collectors.driver.topology import read_graph
-from collectors.replays.compare import find_changed_word, format_word
+from collectors.replays.compare import find_changed_number, find_changed_word, format_word
 from collectors.replays.marks import read_topology
 from collectors.replays.operators import StepRecord
 from graphviz_dash.model.graph import CapturedGraph, KernelParams, NodeKind
@@ -62,7 +62,9 @@ def find_stale_arguments(graph: Any, new_graph: Any, record: StepRecord) -> list
     result = []
     for index, (node, new_node) in enumerate(zip(nodes, new_nodes, strict=True)):
         params = read.nodes[index].params
-        change = _compare_node(reader, read.nodes[index].kind, node, new_node, is_external)
+        operator = record.operators[owners[index]] if index in owners else None
+        scalars = None if operator is None else operator.scalars
+        change = _compare_node(reader, read.nodes[index].kind, node, new_node, is_external, scalars)
         if change is not None:
             name = params.demangled if isinstance(params, KernelParams) else None
             result.append(StaleArgument(index, owners.get(index), name, *change))
@@ -82,8 +84,12 @@ def _compare_node(
     node: Any,
     new_node: Any,
     is_external: Callable[[int], bool],
+    scalars: Sequence[str] | None,
 ) -> tuple[FactKind, str, str] | None:
-    """Return the first argument that differs, other than addresses of memory inside the step."""
+    """Return the first argument that differs, other than addresses of memory inside the step.
+
+    ``scalars`` are the numbers that the node's operator received, or None without an operator.
+    """
     if kind is not NodeKind.KERNEL:
         pairs = zip(
             reader.read_addresses(node, kind), reader.read_addresses(new_node, kind), strict=True
@@ -102,7 +108,11 @@ def _compare_node(
     change = _compare_addresses(words, is_external)
     if change is not None:
         return change
-    position = find_changed_word(first, second)
+    position = (
+        find_changed_word(first, second)
+        if scalars is None
+        else find_changed_number(first, second, scalars)
+    )
     if position is None:
         return None
     return FactKind.SCALAR, format_word(first, position), format_word(second, position)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final, TypeAlias
@@ -211,8 +212,13 @@ def find_parameter_differences(
 
 def find_changed_word(first: bytes, second: bytes) -> int | None:
     """Return the first 32-bit word that differs and is not part of an address, or None."""
+    return next(iter(list_changed_words(first, second)), None)
+
+
+def list_changed_words(first: bytes, second: bytes) -> list[int]:
+    """Return the 32-bit words that differ and are not part of an address."""
     if len(first) != len(second):
-        return None
+        return []
     words = len(first) // 4
     first_words, second_words = (struct.unpack_from(f"<{words}I", data) for data in (first, second))
     parts = set()
@@ -221,14 +227,64 @@ def find_changed_word(first: bytes, second: bytes) -> int | None:
         for position in range(0, words - 1, 2):
             if find_addresses(data[4 * position : 4 * position + 8]):
                 parts |= {position, position + 1}
+    return [
+        position
+        for position in range(words)
+        if first_words[position] != second_words[position] and position not in parts
+    ]
+
+
+def find_changed_number(first: bytes, second: bytes, scalars: Sequence[str]) -> int | None:
+    """Return the first changed word whose second value comes from a number among ``scalars``.
+
+    Other words may be bytes between the fields of a structure, which are not defined.
+    """
+    numbers = [number for text in scalars if (number := _parse_number(text)) is not None]
+    forms = [form for number in numbers for form in _list_forms(number)]
     return next(
         (
             position
-            for position in range(words)
-            if first_words[position] != second_words[position] and position not in parts
+            for position in list_changed_words(first, second)
+            if any(_is_word(second, position, form) for form in forms)
         ),
         None,
     )
+
+
+def _parse_number(text: str) -> float | None:
+    with suppress(ValueError):
+        return float(text)
+    return None
+
+
+def _list_forms(number: float) -> list[float]:
+    """Return a number as operators pass it to kernels, such as the inverse of a divisor."""
+    return [
+        number,
+        -number,
+        1 - number,
+        *(1 / divisor for divisor in (number, 1 - number) if divisor),
+    ]
+
+
+def _is_word(arguments: bytes, position: int, number: float) -> bool:
+    """Check if a word is the number in 32 bits, or a part of it in 64 bits.
+
+    Zero and the integer one are too common among undefined bytes.
+    """
+    begin, pair = 4 * position, 4 * (position - position % 2)
+    if not number:
+        return False
+    with suppress(struct.error, OverflowError):
+        if arguments[begin : begin + 4] == struct.pack("<f", number):
+            return True
+    with suppress(struct.error):
+        if arguments[pair : pair + 8] == struct.pack("<d", number):
+            return True
+    if not number.is_integer() or abs(number) == 1:
+        return False
+    (integer,) = struct.unpack_from("<i", arguments, begin)
+    return integer == int(number)
 
 
 def format_word(arguments: bytes, position: int) -> str:

@@ -47,11 +47,9 @@ def fork_join() -> Step:
         for stream in streams:
             main.wait_stream(stream)
         torch.add(results[0], results[1], out=total)
-        for result in results:
-            # Allocated on another stream: its memory must not be reused before this use.
-            result.record_stream(main)
         for result in results[2:]:
             total.add_(result)
+        # The next step's streams wait for this one before they reuse the memory of the results.
         # A sum over the whole array first clears its semaphores with a memset.
         torch.sum(total, (0, 1), out=checksum)
         on_host.copy_(total, non_blocking=True)

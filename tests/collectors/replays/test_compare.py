@@ -7,6 +7,7 @@ import pytest
 from collectors.replays.compare import (
     ForeignKernel,
     align_operators,
+    find_changed_number,
     find_fact_differences,
     find_missing_orders,
     find_parameter_differences,
@@ -160,3 +161,28 @@ def test_an_order_may_lead_over_other_nodes() -> None:
     assert find_missing_orders(operators, [(0, 1), (0, 2), (2, 3), (3, 4)]) == [
         MissingOrder(1, 0, 4)
     ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "old", "new", "scalars", "word"),
+    [
+        ("<IfQ", (144, 2.0, 0), (128, 2.0, 0), ("2.0",), None),
+        ("<IfQ", (144, 2.0, 0), (128, 3.0, 0), ("3.0",), 1),
+        ("<IfQ", (144, 0.5, 0), (128, 0.25, 0), ("4",), 1),
+        ("<IfQ", (7, 0.5, 0), (7, 0.75, 0), ("0.25",), 1),
+        ("<Qd", (5, 2.0), (5, 3.25), ("3.25",), 3),
+        ("<QQ", (144, 5), (128, 9), ("9",), 2),
+        ("<QQ", (144, 5), (128, 1), ("0", "1"), None),
+        ("<QQ", (144, 5), (0, 5), ("0", "text", "True"), None),
+    ],
+    ids=["undefined", "float", "inverse", "rest", "double", "integer", "one", "zero"],
+)
+def test_a_changed_number_comes_from_the_operator(
+    pattern: str,
+    old: tuple[float, ...],
+    new: tuple[float, ...],
+    scalars: tuple[str, ...],
+    word: int | None,
+) -> None:
+    first, second = struct.pack(pattern, *old), struct.pack(pattern, *new)
+    assert find_changed_number(first, second, scalars) == word
