@@ -36,7 +36,6 @@ from graphviz_dash.ingest.cache import TraceCache, open_trace
 from graphviz_dash.ingest.formats import debug_dot, graph_data
 from graphviz_dash.ingest.formats.registry import read_foreign
 from graphviz_dash.ingest.kineto.merged import separate_processes
-from graphviz_dash.ingest.kineto.raw_events import read_raw_event
 from graphviz_dash.ingest.kineto.trace_head import read_head
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS
 from graphviz_dash.ingest.load import (
@@ -293,13 +292,6 @@ def merged_ranks(folder: Path) -> Callable[[], object]:
 def trace_head(folder: Path) -> Callable[[], object]:
     (folder / "trace.json").write_bytes(small_trace())
     return lambda: read_head(folder / "trace.json")
-
-
-@reader
-def raw_event(folder: Path) -> Callable[[], object]:
-    (folder / "trace.json").write_bytes(small_trace())
-    trace = open_trace(folder / "trace.json", cache=None)
-    return lambda: read_raw_event(trace, "gpu", 0)
 
 
 @reader

@@ -7,14 +7,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.byte_stream import ByteStream
 from graphviz_dash.ingest.kineto import reader
-from graphviz_dash.ingest.kineto.raw_events import read_raw_event
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.model.trace import Trace
 from tests.builders import TraceBuilder, replay_trace
+from tests.ingest.kineto.raw_events import read_raw_event
 
 ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / "sample_traces/fork-join/graph/traces/replay.json.gz"
@@ -84,18 +83,3 @@ def test_a_row_of_a_cut_trace(tmp_path: Path) -> None:
     loaded = read_trace(path)
     last = len(loaded.ops) - 1
     assert read_raw_event(loaded, "ops", last).fields["name"] == f"op {last}"
-
-
-def test_a_file_that_was_changed_is_told(tmp_path: Path) -> None:
-    trace = TraceBuilder()
-    trace.op("aten::add", 0, 10)
-    path = trace.write(tmp_path / "trace.json")
-    loaded = read_trace(path)
-    path.write_text(trace.text().replace("aten::add", "aten::mul"))
-    with pytest.raises(InputError, match=r"an event other than 'aten::add'.*Load it again"):
-        read_raw_event(loaded, "ops", 0)
-    path.unlink()
-    with pytest.raises(InputError, match="no such file"):
-        read_raw_event(loaded, "ops", 0)
-    with pytest.raises(IndexError):
-        read_raw_event(loaded, "ops", 7)

@@ -20,13 +20,13 @@ from graphviz_dash.ingest.byte_stream import ByteStream
 from graphviz_dash.ingest.cache import TraceCache, open_trace
 from graphviz_dash.ingest.kineto import reader, workers
 from graphviz_dash.ingest.kineto.columns import SCHEMAS
-from graphviz_dash.ingest.kineto.raw_events import read_raw_event
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.ingest.processes import PROCESSES_VARIABLE
 from graphviz_dash.model.trace import Trace
 from graphviz_dash.progress import watch
 from tests.builders import TraceBuilder
+from tests.ingest.kineto.raw_events import read_raw_event
 
 ROOT = Path(__file__).parents[3]
 
