@@ -141,6 +141,10 @@ READS: Final[Mapping[str, Sequence[str]]] = {
     "tests/collectors/test_unreadable_sources.py::test_callers_without_lines_keep_their_place": (
         "collectors/compiled/callers.py:add_callers",
     ),
+    "tests/collectors/passes/test_kernel_parameters.py::"
+    "test_events_without_readable_code_do_not_change": (
+        "collectors/passes/kernel_parameters.py:_read_names",
+    ),
     "tests/collectors/cupti/test_code_reader.py::test_files_that_cannot_be_read_are_skipped": (
         "collectors/cupti/code_files.py:list_code_files",
         "collectors/cupti/code_reader.py:_list_all_cubins",

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct, field
 
+from collectors.passes.kernel_parameters import name_parameters
 from graphviz_dash.model.frames import MODULE_FRAME, is_program_frame
 from graphviz_dash.model.marks import CAPTURE
 
@@ -44,7 +45,7 @@ class _Event(Struct):
 def reduce_capture_trace(text: bytes) -> bytes:
     """Return the trace ``text`` without the events that attribute no captured node.
 
-    Kept events and invalid JSON do not change.
+    Parameters of Inductor's kernels get their names. Other events and invalid JSON do not change.
     """
     try:
         content = msgspec.json.decode(text, type=dict[str, Raw])
@@ -54,7 +55,9 @@ def reduce_capture_trace(text: bytes) -> bytes:
     except (KeyError, msgspec.DecodeError):
         return text
     selection = _select_events(events)
-    texts = (bytes(raw) for raw, keep in zip(raw_events, selection, strict=True) if keep)
+    texts = (
+        name_parameters(bytes(raw)) for raw, keep in zip(raw_events, selection, strict=True) if keep
+    )
     head = b"".join(
         b"%s: %s,\n" % (msgspec.json.encode(key), bytes(value))
         for key, value in content.items()

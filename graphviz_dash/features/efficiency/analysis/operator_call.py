@@ -63,6 +63,8 @@ class Tensor(Struct, frozen=True):
     """As the profiler names it; None inside a list of tensors."""
     strides: tuple[int, ...] | None = None
     """In elements; None if not recorded."""
+    parameter: str | None = None
+    """Name of a compiled kernel's parameter; None if unknown."""
 
     @property
     def elements(self) -> int:
@@ -184,15 +186,18 @@ def _parse_argument(kind: Any, shape: Any, strides: Any, value: Any) -> Argument
         ]
         return TensorList(tuple(tensor for tensor in tensors if tensor is not None))
     if kind in ELEMENT_BYTES:
-        return _parse_tensor(kind, shape, strides)
+        name = value if isinstance(value, str) and value else None
+        return _parse_tensor(kind, shape, strides, name)
     return _parse_value(value) if isinstance(value, str) else None
 
 
-def _parse_tensor(kind: str | None, shape: Any, strides: Any) -> Tensor | None:
+def _parse_tensor(
+    kind: str | None, shape: Any, strides: Any, name: str | None = None
+) -> Tensor | None:
     sizes = _parse_sizes(shape)
     if sizes is None or prod(size for size in sizes if size) >= _MAX_ELEMENTS:
         return None
-    return Tensor(sizes, kind, _parse_sizes(strides))
+    return Tensor(sizes, kind, _parse_sizes(strides), name)
 
 
 def _parse_sizes(value: Any) -> tuple[int, ...] | None:

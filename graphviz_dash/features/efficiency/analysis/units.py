@@ -48,6 +48,8 @@ _POINTWISE_KERNEL: Final = re.compile(
     r"elementwise_kernel|distribution_elementwise|fused_dropout|tensor_kernel_scan"
 )
 _TRITON_PREFIX: Final = "triton_"
+_SINGLE_PASS: Final = ("triton_poi_", "triton_per_")
+"""Kernels that load each value once: pointwise and persistent reductions."""
 _TEMPLATE: Final = re.compile(r"triton_tem_fused_.*mm(_|$)")
 """Matrix products of Inductor. Their names contain the fused FX nodes."""
 _PARTIAL_READ: Final = re.compile(
@@ -191,20 +193,40 @@ def compute_call_work(
 def _measure_compiled(call: OperatorCall) -> Work | None:
     """Measure a kernel of Inductor: its arguments include its results.
 
-    A lower bound, because results that replace an input move twice; an upper bound if the kernel
-    reads only parts of an input.
+    The names of its parameters show their direction. Without them, this is a lower bound, because
+    results that replace an input move twice. An upper bound if the kernel reads only parts of an
+    input; a lower one if it loops over its inputs and may read them again.
     """
     total = sum(map(measure_tensor, call.tensors))
     if not total:
         return None
-    largest = max(map(measure_tensor, call.tensors))
-    bound = Bound.UPPER if _PARTIAL_READ.search(call.name) else Bound.LOWER
-    # The last tensor is a result.
-    writes = measure_tensor(call.tensors[-1])
-    if not largest:
-        return None
     flops, dtype = _find_product(call.tensors) if _TEMPLATE.match(call.name) else (0, None)
-    return Work(total - writes, writes, bound, flops, dtype)
+    bound = Bound.UPPER if _PARTIAL_READ.search(call.name) else Bound.LOWER
+    directions = [_find_directions(tensor) for tensor in call.tensors]
+    if not all(map(any, directions)):
+        # The last tensor is a result.
+        writes = measure_tensor(call.tensors[-1])
+        return Work(total - writes, writes, bound, flops, dtype)
+    reads, writes = (
+        sum(
+            measure_tensor(tensor)
+            for tensor, sides in zip(call.tensors, directions, strict=True)
+            if sides[side]
+        )
+        for side in range(2)
+    )
+    if bound is Bound.LOWER and call.name.startswith(_SINGLE_PASS):
+        bound = Bound.EXACT
+    return Work(reads, writes, bound, flops, dtype)
+
+
+def _find_directions(tensor: Tensor) -> tuple[bool, bool]:
+    """Return whether a kernel reads and writes an argument; neither if unknown."""
+    name = tensor.parameter or ""
+    return (
+        name.startswith(("in_ptr", "in_out_ptr")),
+        name.startswith(("out_ptr", "in_out_ptr")),
+    )
 
 
 def _find_product(tensors: Sequence[Tensor]) -> tuple[int, str | None]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from graphviz_dash.features.efficiency.analysis.operator_call import OperatorCall, parse_call
 from graphviz_dash.features.efficiency.analysis.units import compute_call_work
 from graphviz_dash.features.efficiency.analysis.work import Bound, Work
-from tests.features.efficiency.steps import call, tensor, tensors
+from tests.features.efficiency.steps import call, encode_inputs, tensor, tensors
 
 POINTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>"
 BF16, HALF, LONG = "c10::BFloat16", "c10::Half", "long int"
@@ -257,6 +258,27 @@ def test_bounds() -> None:
     )
     assert isinstance(gathered, Work)
     assert gathered.bound is Bound.UPPER
+
+
+@pytest.mark.parametrize(
+    ("kernel", "names", "work"),
+    [
+        ("poi_fused_gelu_0", ("in_out_ptr0", "in_ptr0"), Work(64, 32, Bound.EXACT)),
+        ("per_fused_mean_0", ("in_ptr0", "out_ptr1"), Work(32, 32, Bound.EXACT)),
+        # A loop may read its inputs again.
+        ("red_fused_softmax_0", ("in_ptr0", "in_out_ptr0"), Work(64, 32, Bound.LOWER)),
+        ("poi_fused_embedding_0", ("in_ptr0", "out_ptr0"), Work(32, 32, Bound.UPPER)),
+        ("poi_fused_add_0", ("in_ptr0", "seed_ptr"), Work(32, 32, Bound.LOWER)),
+    ],
+)
+def test_parameters_of_inductors_kernels_have_a_direction(
+    kernel: str, names: tuple[str, ...], work: Work
+) -> None:
+    inputs = encode_inputs(tensor(8), tensor(8))
+    inputs["input_values"] = json.dumps(names)
+    compiled = parse_call(f"triton_{kernel}", *inputs.values())
+    assert compiled is not None
+    assert compute_call_work(compiled, (f"triton_{kernel}",)) == work
 
 
 def test_products_of_inductor_have_operations() -> None:
