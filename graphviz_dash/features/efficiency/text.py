@@ -62,11 +62,13 @@ def print_efficiency(
     _print_graphs(report, everything=everything)
     _print_groups(report, key, everything=everything)
     _print_advice(report, everything=everything)
+    audit = report.programmatic
+    programmatic = describe_programmatic(report)
+    # A missing wait is an error of the program.
+    if programmatic is not None and (everything or (audit is not None and audit.without_wait)):
+        print_heading("Programmatic launch")
+        click.echo(programmatic)
     if everything:
-        programmatic = describe_programmatic(report)
-        if programmatic is not None:
-            print_heading("Programmatic launch")
-            click.echo(programmatic)
         _print_calls(report)
         click.echo()
         click.echo(LIMIT_METHOD)

@@ -5,9 +5,22 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from graphviz_dash.features.efficiency.analysis.ceilings_choice import (
+    CeilingsChoice,
+    CeilingsOrigin,
+)
+from graphviz_dash.features.efficiency.analysis.programmatic import ProgrammaticEdges
+from graphviz_dash.features.efficiency.analysis.report import (
+    EfficiencyReport,
+    GroupKey,
+    measure_items,
+)
+from graphviz_dash.features.efficiency.text import print_efficiency
+from graphviz_dash.model.graph import GraphEdge
 from tests.cli.fixtures import Invoke
-from tests.features.efficiency.steps import make_ceilings
+from tests.features.efficiency.steps import StepBuilder, make_ceilings, tensor
 from tests.samples_once import SAMPLES
 
 CASES = Path(__file__).parents[2] / "cases"
@@ -31,6 +44,23 @@ def test_brief(invoke: Invoke, limits: str) -> None:
     assert "within 20% of the hardware limit; " in text
     assert "Limits of NVIDIA H200, read from a file: device memory 1.99 TB/s" in text
     assert "Predicted savings per replay" in text
+
+
+def test_a_kernel_that_does_not_wait_is_in_the_brief_text(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    step = StepBuilder()
+    step.add("nvjet_tst", 3_000, "mm", tensor(64, 64), tensor(64, 64))
+    report = measure_items(tuple(step.items), CeilingsChoice(make_ceilings(), CeilingsOrigin.FILE))
+    assert isinstance(report, EfficiencyReport)
+    audit = ProgrammaticEdges(1, 0, 200.0, 0, 0.0)
+    for without_wait in ((), (GraphEdge(0, 1),)):
+        programmatic = replace(audit, without_wait=without_wait)
+        print_efficiency(
+            replace(report, programmatic=programmatic), GroupKey.OPERATOR, None, everything=False
+        )
+        text = " ".join(capsys.readouterr().out.split())
+        assert ("1 second kernel without griddepcontrol.wait" in text) is bool(without_wait)
 
 
 def test_everything_lists_each_call(invoke: Invoke, limits: str) -> None:

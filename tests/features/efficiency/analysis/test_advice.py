@@ -159,6 +159,27 @@ def test_float32_products_use_tf32() -> None:
     assert advice.saving_ns == pytest.approx(min(middle, 3_000_000), rel=0.15)
 
 
+@pytest.mark.parametrize("channels_last", [True, False])
+@pytest.mark.parametrize("blocks", [MULTIPROCESSORS * 4, MULTIPROCESSORS // 4])
+def test_a_slow_convolution_is_replaced(channels_last: bool, blocks: int) -> None:
+    # 16 images of 256 channels and 56x56, 256 filters of 3x3: 59 GFLOP, 1.2 ms at 50 TFLOP/s.
+    strides = (56 * 56 * 256, 1, 56 * 256, 256) if channels_last else None
+    source, weight = tensor(16, 256, 56, 56, strides=strides), tensor(256, 256, 3, 3)
+    step = StepBuilder()
+    name = "sm80_xmma_fprop_implicit_gemm_f32f32_f32f32"
+    sides = [1, 1], [1, 1], [1, 1]
+    step.add(name, 3_000_000, "cudnn_convolution", source, weight, *sides, blocks=blocks)
+    (advice,) = advise(step)
+    assert (advice.remedy, advice.operators) == (Remedy.DTYPE, ("cudnn_convolution",))
+    flops = 2 * 16 * 256 * 56 * 56 * 256 * 9
+    fill = min(1.0, blocks / MULTIPROCESSORS)
+    moved = 4 * (2 * 16 * 256 * 56 * 56 + 256 * 256 * 9)
+    conversions = 0 if channels_last else LAUNCH_NS + 2 * moved / 2_000
+    fast = flops / (400e3 * 0.6 * fill)
+    assert advice.saving_ns == pytest.approx(3_000_000 - fast - conversions, rel=0.01)
+    assert advice.high_ns == pytest.approx(3_000_000 - flops / (400e3 * 0.9 * fill), rel=0.02)
+
+
 def test_no_advice_on_a_good_product() -> None:
     step = StepBuilder()
     matrix = tensor(4096, 4096, dtype=BF16)

@@ -67,13 +67,40 @@ def find_slow_types(search: Search, free: set[int]) -> Iterator[AdviceGroup]:
         name = search.get_operator(index)
         if limit.pipe is not Pipe.FP32 or not (name in _PRODUCTS or name.startswith(_CONVOLUTIONS)):
             continue
-        fill = _estimate_filled_share(search, limit)
-        arithmetic_ns = min(limit.arithmetic_ns / fill, limit.time_ns)
-        low, middle, high = (
-            max(0.0, min(arithmetic_ns * (1 - slow / (fast * reach)), _get_spare(limit)))
-            for reach in _TF32_REACH
-        )
+        if name.startswith(_CONVOLUTIONS):
+            savings = _predict_convolution(search, limit, fast)
+        else:
+            fill = _estimate_filled_share(search, limit)
+            arithmetic_ns = min(limit.arithmetic_ns / fill, limit.time_ns)
+            savings = [arithmetic_ns * (1 - slow / (fast * reach)) for reach in _TF32_REACH]
+        low, middle, high = (max(0.0, min(saving, _get_spare(limit))) for saving in savings)
         yield AdviceGroup(Remedy.DTYPE, (index,), (low, middle, high), Pipe.TF32)
+
+
+def _predict_convolution(search: Search, limit: UnitLimit, rate: float) -> list[float]:
+    """Predict the savings of TF32: low, expected and high.
+
+    The slow kernel is replaced. It may be far from the rate of its data type. The fast one needs
+    channels last, so other layouts are converted before and after it.
+    """
+    items = [search.items[position] for position in limit.unit.items]
+    main_item = max(items, key=lambda item: item.duration_ns or 0.0)
+    fill = min(1.0, (main_item.blocks or search.multiprocessors) / search.multiprocessors)
+    work, call = limit.unit.work, limit.unit.call
+    assert work is not None
+    source = None if call is None else call.get_tensor(0)
+    is_channels_last = source is not None and source.strides is not None and source.strides[1] == 1
+    conversion_ns = 0.0
+    if len(items) == 1 and not is_channels_last:
+        # Each converted value is read and written.
+        conversion_ns = search.rates.compute_memory_ns(
+            work.total_bytes, work.total_bytes, l2_hit=False
+        )
+    main_ns = (main_item.duration_ns or 0.0) * limit.runs
+    return [
+        main_ns - max(work.flops / (rate * reach * fill) * 1e9, search.rates.launch_ns) - extra_ns
+        for reach, extra_ns in zip(_TF32_REACH, (conversion_ns, conversion_ns, 0.0), strict=True)
+    ]
 
 
 def _get_spare(limit: UnitLimit) -> float:
