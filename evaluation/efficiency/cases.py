@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -179,6 +180,52 @@ def _build_convolutions(*, tf32: bool) -> Callable[[], Step]:
         return step
 
     return make
+
+
+def _build_bottlenecks(*, tf32: bool) -> Callable[[], Step]:
+    """Blocks of three convolutions in the default layout, one of them strided."""
+
+    def make() -> Step:
+        layers: list[nn.Module] = []
+        for _ in range(2):
+            for sizes in ((256, 128, 1, 1), (128, 128, 3, 1), (128, 256, 1, 1)):
+                layers += [_make_convolution(*sizes), nn.ReLU()]
+        layers.append(_make_convolution(256, 512, 3, 2))
+        model = nn.Sequential(*layers).to(DEVICE)
+        batch = torch.randn(24, 256, 56, 56, device=DEVICE)
+
+        @torch.no_grad()
+        def step() -> torch.Tensor:
+            torch.backends.cudnn.allow_tf32 = tf32
+            return model(batch)
+
+        return step
+
+    return make
+
+
+def _build_stages(*, tf32: bool) -> Callable[[], Step]:
+    """Strided convolutions with channels last."""
+
+    def make() -> Step:
+        channels = (64, 128, 256, 512)
+        layers = [_make_convolution(*sizes, 3, 2) for sizes in pairwise(channels)]
+        model = nn.Sequential(*layers).to(DEVICE, memory_format=torch.channels_last)
+        batch = torch.randn(32, 64, 112, 112, device=DEVICE)
+        batch = batch.to(memory_format=torch.channels_last)
+
+        @torch.no_grad()
+        def step() -> torch.Tensor:
+            torch.backends.cudnn.allow_tf32 = tf32
+            return model(batch)
+
+        return step
+
+    return make
+
+
+def _make_convolution(inputs: int, outputs: int, size: int, stride: int) -> nn.Conv2d:
+    return nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False)
 
 
 def _build_batches(*, tf32: bool) -> Callable[[], Step]:
@@ -383,6 +430,8 @@ CASES: Final = (
         _build_sgd(fused=True, nesterov=True),
     ),
     Case("tf32-convolutions", _build_convolutions(tf32=False), _build_convolutions(tf32=True)),
+    Case("tf32-bottlenecks", _build_bottlenecks(tf32=False), _build_bottlenecks(tf32=True)),
+    Case("tf32-stages", _build_stages(tf32=False), _build_stages(tf32=True)),
     Case("tf32-batches", _build_batches(tf32=False), _build_batches(tf32=True)),
     Case("merge-gates", build_gates, lambda: build_gates(joint=True), graph=True),
     Case("merge-heads", build_heads, lambda: build_heads(joint=True), graph=True),

@@ -23,6 +23,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from collectors.ceilings.store import measure_in_process
+from collectors.passes.kernel_parameters import name_parameters
 from evaluation.efficiency.cases import CASES, DEVICE, Case, Step, build_products
 from graphviz_dash.bundle.ceilings import write_ceilings
 
@@ -50,7 +51,11 @@ def trace_step(step: Step, file: Path) -> None:
                 torch.cuda.synchronize()
     plain = file.with_suffix("")
     session.export_chrome_trace(str(plain))
-    file.write_bytes(gzip.compress(plain.read_bytes(), 6))
+    content = json.loads(plain.read_bytes())
+    content["traceEvents"] = [
+        json.loads(name_parameters(json.dumps(event).encode())) for event in content["traceEvents"]
+    ]
+    file.write_bytes(gzip.compress(json.dumps(content).encode(), 6))
     plain.unlink()
 
 

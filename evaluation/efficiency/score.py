@@ -47,12 +47,20 @@ MAX_FLOPS_ERROR: Final = 0.05
 MAX_SAVING_ERROR: Final = 0.25
 
 CASE_REMEDIES: Final[Mapping[str, Remedy]] = {
-    **dict.fromkeys(("adam-loop", "adam-foreach", "sgd-loop"), Remedy.OPTIMIZER),
-    **dict.fromkeys(("tf32-mlp", "bf16-mlp", "tf32-transformer"), Remedy.DTYPE),
+    **dict.fromkeys(
+        ("adam-loop", "adam-foreach", "sgd-loop", "amsgrad", "nesterov"), Remedy.OPTIMIZER
+    ),
+    **dict.fromkeys(
+        (
+            *("tf32-mlp", "bf16-mlp", "tf32-transformer", "tf32-batches"),
+            *("tf32-convolutions", "tf32-bottlenecks", "tf32-stages"),
+        ),
+        Remedy.DTYPE,
+    ),
     **dict.fromkeys(("rms-chain", "gate-chain", "tiny-chain", "decoder"), Remedy.FUSE),
     "average-loop": Remedy.FOREACH,
     "casts": Remedy.CASTS,
-    "merge-qkv": Remedy.MERGE,
+    **dict.fromkeys(("merge-qkv", "merge-gates", "merge-heads"), Remedy.MERGE),
 }
 """The advice that each case applies."""
 
@@ -74,7 +82,6 @@ KERNEL_REASONS: Final = (
 REASONS: Final = (
     ("triton_.*embedding", "only the rows that occur move, and partial sums of gradients"),
     ("triton_.*nll_loss_forward_sub", "only one value of each row is read"),
-    ("triton_", "an argument is updated in place, so it moves twice"),
     (
         "_(efficient|cudnn)_attention_forward",
         "query, key and value are one tensor, or float32 results are added in memory",
