@@ -38,7 +38,7 @@ _COMMANDS: Final[dict[str, tuple[list[str], ...]]] = {
     "demo": (["--help"],),
     "serve": (["--help"],),
     "efficiency": ([_GRAPH],),
-    "ls": ([str(SAMPLES)],),
+    "ls": ([_DECODE],),
     "compare": (["files"], [_DECODE]),
     "show": ([_GRAPH], ["files/a.json"]),
     "predict": ([f"{_DECODE}/eager"], ["files/a.json"]),
