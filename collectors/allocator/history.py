@@ -41,6 +41,28 @@ def _parse_segment(raw: dict[str, Any]) -> Segment:
     )
 
 
+def keep_allocation_lines() -> None:
+    """Make the allocator keep the Python stack of each live block, from CUDA's start on."""
+    torch.cuda._lazy_call(
+        lambda: torch.cuda.memory._record_memory_history("state", context="state", stacks="python")
+    )
+
+
+def read_allocation_frames() -> dict[int, list[tuple[str, int, str]]]:
+    """Return file, line and function of the frames that allocated each live block, by address.
+
+    The innermost frame is first. Blocks without recorded frames are omitted.
+    """
+    frames = {}
+    for raw in torch.cuda.memory._snapshot()["segments"]:
+        for block in raw["blocks"]:
+            if block["state"] == "active_allocated" and block.get("frames"):
+                frames[block["address"]] = [
+                    (frame["filename"], frame["line"], frame["name"]) for frame in block["frames"]
+                ]
+    return frames
+
+
 @dataclass
 class History:
     """Events of a recorded period, in order; filled at its end."""

@@ -87,6 +87,11 @@ def _choose_location(frames: Iterable[tuple[CodeType, int]]) -> SourceLocation |
     return None
 
 
+def find_recorded_location(frames: Iterable[tuple[str, int, str]]) -> SourceLocation | None:
+    """Return the first frame of the program among file, line and function, or None."""
+    return next((SourceLocation(*frame) for frame in frames if is_user_code(frame[0])), None)
+
+
 def find_thread_location(ident: int) -> SourceLocation | None:
     """Return the current user line of a thread of this process, or None."""
     return find_user_location(sys._current_frames().get(ident))

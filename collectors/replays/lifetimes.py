@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import torch
 
-from collectors.allocator.history import read_segments
+from collectors.allocator.history import keep_allocation_lines, read_segments
 from collectors.doctor.places import SourceLocation, find_user_location
 from collectors.replays.operators import StepRecord, format_dtype
 from collectors.replays.owners import Fate, NodeReader, OwnerFinder, WatchedMemory, find_fate
@@ -82,7 +82,9 @@ class LifetimeWatch:
         self._next_comparison = 0
 
     def install(self) -> None:
-        """Watch the calls that free workspaces of libraries."""
+        """Watch calls that free workspaces of libraries; keep lines of allocations if strict."""
+        if self._strict:
+            keep_allocation_lines()
         clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
         if clear is None:
             return
@@ -117,7 +119,7 @@ class LifetimeWatch:
         reader = NodeReader(handle, read)
         nodes = reader.list_addresses()
         owners = _find_operators(record)
-        finder = OwnerFinder(graph_pool, record)
+        finder = OwnerFinder(graph_pool, record, reads_lines=self._strict)
         memory: dict[tuple[str, int], WatchedMemory] = {}
         for index, addresses in nodes:
             for address in addresses:
@@ -274,6 +276,7 @@ class LifetimeWatch:
                 after_replay=replay - 1,
                 reported_before_replay=replay,
                 argument=item.argument,
+                allocation_location=item.spot.to_code_place() if item.spot else None,
             )
         )
 

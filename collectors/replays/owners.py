@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import torch
@@ -11,7 +11,8 @@ from cuda.bindings import driver
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from collectors.allocator.extents import Segment, SegmentIndex
-from collectors.allocator.history import read_segments
+from collectors.allocator.history import read_allocation_frames, read_segments
+from collectors.doctor.places import SourceLocation, find_recorded_location
 from collectors.driver.node_operands import DriverAllocation, OperandReader, find_allocation
 from collectors.driver.operands import AllocationResolver, find_argument
 from collectors.replays.marks import read_topology
@@ -41,18 +42,26 @@ class WatchedMemory:
     """Pool of another graph, or None."""
     allocation: DriverAllocation | None = None
     """Memory outside torch's allocator, or None."""
+    spot: SourceLocation | None = None
+    """Line that allocated it. None if not recorded."""
 
 
 class OwnerFinder:
-    """Finds the owners of addresses of one graph, whose own pool is no owner."""
+    """Finds the owners of addresses of one graph, whose own pool is no owner.
 
-    def __init__(self, graph_pool: tuple[int, int], record: StepRecord) -> None:
+    ``reads_lines``: The allocator keeps the lines that allocated.
+    """
+
+    def __init__(
+        self, graph_pool: tuple[int, int], record: StepRecord, *, reads_lines: bool
+    ) -> None:
         self._graph_pool = graph_pool
         self._externals = record.externals
         self._extents = _sort_extents(record)
         self._begins = [begin for begin, _, _ in self._extents]
         self._segments = SegmentIndex(read_segments())
         self._allocations: dict[int, DriverAllocation | None] = {}
+        self._frames = read_allocation_frames() if reads_lines else {}
         # Another backend has no segments, so its memory would seem to be a library's.
         self._is_native = torch.cuda.get_allocator_backend() == "native"
 
@@ -84,6 +93,11 @@ class OwnerFinder:
 
     def watch(self, key: tuple[str, int], address: int, node: NodeOwner) -> WatchedMemory:
         """Describe the owner of an address, as returned by :meth:`find`."""
+        item = self._describe(key, address, node)
+        frames = self._frames.get(item.begin)
+        return item if frames is None else replace(item, spot=find_recorded_location(frames))
+
+    def _describe(self, key: tuple[str, int], address: int, node: NodeOwner) -> WatchedMemory:
         if key[0] == "tensor":
             return _watch_tensor(self._externals[key[1]], node)
         segment = self._segments.find(address)

@@ -257,6 +257,8 @@ class MemoryFate(Struct, frozen=True, forbid_unknown_fields=True):
     """Replay that would use the memory, from 1."""
     argument: Count | None = None
     """Position of the node's kernel argument that holds the address. None if unknown."""
+    allocation_location: CodeLocation | None = None
+    """Line that allocated it. None if not recorded."""
 
 
 class RankProgress(Struct, frozen=True, forbid_unknown_fields=True):

@@ -139,6 +139,10 @@ def list_fault_facts(fault: ReplayFault) -> list[tuple[str, str]]:
             facts = [
                 ("Graph", memory.graph),
                 ("Memory", memory.description),
+                (
+                    "Allocated at",
+                    memory.allocation_location.text if memory.allocation_location else None,
+                ),
                 ("Reported before replay", format_count(memory.reported_before_replay)),
                 ("Used by", format_node(memory.node) if memory.node else None),
                 ("Argument", None if memory.argument is None else str(memory.argument)),

@@ -258,9 +258,10 @@ def test_a_kernel_outside_operators_at_the_end_of_the_step() -> None:
     assert wrong.fact is not None
 
 
-def test_an_arena_that_grows_late(tmp_path: Path) -> None:
+@pytest.mark.parametrize("strict", [False, True])
+def test_an_arena_that_grows_late(strict: bool, tmp_path: Path) -> None:
     """R8."""
-    diagnosis, _ = collect_marks(tmp_path, str(HERE / "arena.py"))
+    diagnosis, _ = collect_marks(tmp_path, str(HERE / "arena.py"), strict=strict)
     (fault,) = diagnosis.memory
     assert (fault.cause, fault.memory.reported_before_replay) == (ReplayCause.MEMORY_FREED, 21)
     assert fault.memory.free_location is not None
@@ -268,6 +269,9 @@ def test_an_arena_that_grows_late(tmp_path: Path) -> None:
     assert fault.memory.node is not None
     assert fault.memory.node.location is not None
     assert fault.memory.node.location.line == marked_line("arena.py", "READS")
+    location = fault.memory.allocation_location
+    line = marked_line("arena.py", "ALLOCATES") if strict else None
+    assert (location.line if location else None) == line
 
 
 def test_errors_of_the_check_are_reported(tmp_path: Path) -> None:

@@ -132,6 +132,7 @@ class MemoryFaultDocument(TypedDict):
     after_replay: Count
     before_replay: Count
     argument: Count | None
+    allocation_place: str | None
 
 
 class CheckGapDocument(TypedDict):
@@ -275,6 +276,7 @@ def _build_memory(fault: MemoryFault) -> MemoryFaultDocument:
         "after_replay": memory.after_replay,
         "before_replay": memory.reported_before_replay,
         "argument": memory.argument,
+        "allocation_place": _get_text(memory.allocation_location),
     }
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-arena = torch.ones(1 << 16, device="cuda")
+arena = torch.ones(1 << 16, device="cuda")  # ALLOCATES
 x = torch.ones(1 << 16, device="cuda")
 for _ in range(3):
     y = x + arena
