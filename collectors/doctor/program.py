@@ -344,6 +344,7 @@ class _ProgramDoctor:
             RuleId.COLLECTED_GRAPH,
             RuleId.GRADIENT_STREAM,
             RuleId.CONDITIONAL_COLLECTIVE,
+            RuleId.FIRST_RANDOM,
             RuleId.DEFERRED_FREE,
             RuleId.FAILED_CAPTURE_POOL,
         )

@@ -80,6 +80,7 @@ class StepWatch:
         self._allocated: set[int] = set()
         self._answered: dict[Key, int] = defaultdict(int)
         self._suppressed = threading.local()
+        self._has_drawn = False
 
     @contextmanager
     def suppress(self) -> Iterator[None]:
@@ -156,12 +157,15 @@ class StepWatch:
             violation=violation,
         )
         self._detect_break(event)
+        is_random = torch.Tag.nondeterministic_seeded in func.tags
         if key in self.answered:
             result = self._answer_call(func, args, kwargs, key, event)
             if result is not _NO_ANSWER:
                 self._record_operator(event, tensors, result)
                 return result
-        return self._run_and_record(func, args, kwargs, event, tensors)
+        result = self._run_and_record(func, args, kwargs, event, tensors, is_random=is_random)
+        self._has_drawn |= is_random
+        return result
 
     def _run_and_record(
         self,
@@ -170,6 +174,8 @@ class StepWatch:
         kwargs: dict[str, Any],
         event: Event,
         tensors: list[torch.Tensor],
+        *,
+        is_random: bool,
     ) -> Any:
         try:
             with refuse_waits(self._can_refuse_waits(event)) as refused:
@@ -178,7 +184,9 @@ class StepWatch:
                 event = replace_violation(event, Violation(RuleId.SYNC_SHAPE))
                 result = func(*args, **kwargs)
         except RuntimeError as error:
-            self._record_operator(self.classify_failure(event, error), tensors, None)
+            is_first_draw = is_random and not self._has_drawn
+            failure = self.classify_failure(event, error, is_first_draw=is_first_draw)
+            self._record_operator(failure, tensors, None)
             raise
         self._record_operator(event, tensors, result)
         if event.violation is not None and not self.capture:
@@ -189,8 +197,13 @@ class StepWatch:
         """Check if torch should refuse GPU waits; off while other threads run."""
         return not self.capture and event.violation is None and threading.active_count() == 1
 
-    def classify_failure(self, event: Event, error: BaseException) -> Event:
-        """Return ``event`` with the rule that its error indicates."""
+    def classify_failure(
+        self, event: Event, error: BaseException, *, is_first_draw: bool = False
+    ) -> Event:
+        """Return ``event`` with the rule that its error indicates.
+
+        ``is_first_draw``: It would draw the first random numbers of the capture.
+        """
         message = read_first_line(error)
         if not self.capture or self.breaking_event is not None:
             return event
@@ -199,6 +212,8 @@ class StepWatch:
             rule = RuleId.CONDITIONAL_COLLECTIVE
         if event.thread is not None:
             rule = RuleId.OTHER_THREAD
+        elif rule is None and is_first_draw and mentions_capture(message):
+            rule = RuleId.FIRST_RANDOM
         elif rule is None:
             rule = RuleId.SYNC_SHAPE if event.captured else RuleId.ESCAPED_WORK
         evidence = event.violation.evidence if event.violation else ()

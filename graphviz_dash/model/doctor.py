@@ -34,6 +34,7 @@ class RuleId(StrEnum):
     COLLECTED_GRAPH = "collected-graph"
     GRADIENT_STREAM = "gradient-stream"
     CONDITIONAL_COLLECTIVE = "conditional-collective"
+    FIRST_RANDOM = "first-random"
     FORBIDDEN_CALL = "forbidden-call"
     MOVED_INPUT = "moved-input"
     CHANGING_SHAPE = "changing-shape"

@@ -231,6 +231,18 @@ _ALL: Final = (
         "reduced = all_reduce(x)\ny = torch.where(flag, reduced, x)",
     ),
     Rule(
+        RuleId.FIRST_RANDOM,
+        "The first random numbers of a capture",
+        Severity.ILLEGAL,
+        "The first random operator of a capture allocates the state of the generator. If memory "
+        "was freed on another stream after `record_stream`, that allocation asks for the state of "
+        "an event, which a capture forbids. Only some versions of torch fail.",
+        "Draw a random number as the first operator of the capture, before memory is freed, or "
+        "free that memory before the capture starts.",
+        "with torch.cuda.graph(g):\n    del block  # of this stream\n    x = torch.rand(n)",
+        "del block\ntorch.cuda.synchronize()\nwith torch.cuda.graph(g):\n    x = torch.rand(n)",
+    ),
+    Rule(
         RuleId.FORBIDDEN_CALL,
         "A call forbidden in captures",
         Severity.ILLEGAL,

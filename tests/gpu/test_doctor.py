@@ -139,7 +139,7 @@ def test_what_a_workload_would_silently_lose(
 def test_every_rule_has_a_workload_or_a_program_here() -> None:
     rules = {rule for _, rule, _ in (*ILLEGAL, *SILENT)}
     own = {RuleId.DEFAULT_STREAM, RuleId.NO_WARMUP, RuleId.REPLAY_DIFFERS}
-    own |= {RuleId.GRADIENT_STREAM, RuleId.CONDITIONAL_COLLECTIVE}
+    own |= {RuleId.GRADIENT_STREAM, RuleId.CONDITIONAL_COLLECTIVE, RuleId.FIRST_RANDOM}
     # tests/gpu/test_replays.py
     own |= {RuleId.OUT_OF_MEMORY, RuleId.COLLECTED_GRAPH}
     own |= {RuleId.DEFERRED_FREE, RuleId.FAILED_CAPTURE_POOL}
@@ -239,6 +239,7 @@ def test_an_illegal_call_of_a_program(name: str, rule: str, op: str | None, tmp_
         ("no_warmup.py", "no-warmup", 1),
         ("freed_input.py", "moved-input", 3),
         ("gradient_stream.py", "gradient-stream", 1),
+        ("first_random.py", "first-random", 1),
     ],
 )
 def test_rules_that_only_a_program_can_break(
