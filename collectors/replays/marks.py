@@ -23,6 +23,7 @@ from collectors.replays.marks_file import MAX_GRAPHS, MarksFile, MarksFullError
 _REFUSED_KINDS: Final = {
     "CU_GRAPH_NODE_TYPE_MEM_ALLOC": "the graph allocates memory, and CUDA allows no change of it",
     "CU_GRAPH_NODE_TYPE_MEM_FREE": "the graph frees memory, and CUDA allows no change of it",
+    "CU_GRAPH_NODE_TYPE_CONDITIONAL": "the graph has a conditional node, and CUDA copies none",
 }
 
 

@@ -213,6 +213,12 @@ class OperatorRecorder(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        return self.dispatch(func, types, args, kwargs)
+
+    def dispatch(
+        self, func: Any, _types: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None
+    ) -> Any:
+        """Run and record an operator."""
         keyword_arguments = kwargs or {}
         if torch.is_inference_mode_enabled():
             # Otherwise torch has already decomposed composite operators.
@@ -433,6 +439,25 @@ class OperatorRecorder(TorchDispatchMode):
             return 0
         graph = get_captured_graph(self._origin)
         return 0 if graph is None else int(call(driver.cuGraphGetNodes, graph, 0)[1])
+
+
+_dispatch_outside_compiler = OperatorRecorder.__torch_dispatch__
+"""torch's wrapper of the method, which imports torch.compile: seconds for a program without it."""
+
+
+def _dispatch(
+    recorder: OperatorRecorder,
+    func: Any,
+    types: Any,
+    args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+) -> Any:
+    is_compiler_loaded = "torch._dynamo" in sys.modules
+    dispatch = _dispatch_outside_compiler if is_compiler_loaded else OperatorRecorder.dispatch
+    return dispatch(recorder, func, types, args, kwargs)
+
+
+setattr(OperatorRecorder, "__torch_dispatch__", _dispatch)  # noqa: B010  (mypy: a method)
 
 
 def find_written(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import torch
@@ -41,10 +41,7 @@ from graphviz_dash.model.graph import CapturedGraph, HostParams, KernelParams, N
 from graphviz_dash.model.replay_check import MemoryFate
 
 _STATE = "_graphviz_dash_marks"
-_PARTIAL = {
-    NodeKind.CHILD_GRAPH: "nodes inside a child graph have no marks",
-    NodeKind.CONDITIONAL: "nodes inside a conditional body have no marks",
-}
+_CHILD_GRAPHS: Final = "nodes inside a child graph have no marks"
 
 
 def install_hook() -> None:
@@ -330,7 +327,7 @@ def _build_note(
         edges=tuple((edge.source, edge.target) for edge in read.edges),
         places=tuple(spot.to_code_place() for spot in locations),
         reason=reason,
-        partial=tuple(text for kind, text in _PARTIAL.items() if kind in kinds),
+        partial=(_CHILD_GRAPHS,) if reason is None and NodeKind.CHILD_GRAPH in kinds else (),
     )
 
 

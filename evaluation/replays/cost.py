@@ -11,11 +11,13 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
+import math
 import random
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -32,22 +34,29 @@ _WARMUP: Final = 0.1
 _RESAMPLES: Final = 2000
 
 
+class TimeOverError(Exception):
+    """The measurement lasted as long as it may."""
+
+
 @dataclass
 class Alternation:
     """Alternates watched and plain replays.
 
     Args:
         block: Steps per block.
+        seconds: Time after which the measurement ends with :class:`TimeOverError`.
     """
 
     block: int
     strict: bool = False
+    seconds: float = math.inf
     blocks: list[float] = field(default_factory=list)
     """Seconds per step of each block."""
     _steps: int = 0
     _began: float = 0.0
 
     def __post_init__(self) -> None:
+        self._end = time.perf_counter() + self.seconds
         graph_class: Any = torch.cuda.CUDAGraph
         self._plain = graph_class.replay
         folder = Path(tempfile.mkdtemp())
@@ -62,6 +71,8 @@ class Alternation:
             now = time.perf_counter()
             if self._steps:
                 self.blocks.append((now - self._began) / self.block)
+            if now > self._end:
+                raise TimeOverError
             watches = has_watch(len(self.blocks))
             torch.cuda.CUDAGraph.replay = self._watched if watches else self._plain  # type: ignore[method-assign]
             self._began = time.perf_counter()
@@ -119,6 +130,9 @@ def _report(path: Path, alternation: Alternation, name: str) -> None:
     )
 
 
+_SECONDS_OPTION: Final = click.option(
+    "--seconds", default=math.inf, help="End the measurement after this time."
+)
 _OUTPUT_OPTION: Final = click.option(
     "--out", "path", type=click.Path(path_type=Path), required=True
 )
@@ -154,13 +168,14 @@ def measure_loop(path: Path, strict: bool, tensors: int, blocks: int) -> None:
 
 @measure_cost.command("server")
 @_OUTPUT_OPTION
+@_SECONDS_OPTION
 @click.option("--steps", default=12_000)
-def measure_server(path: Path, steps: int) -> None:
+def measure_server(path: Path, seconds: float, steps: int) -> None:
     """Serve batches with the example server."""
     from collectors.examples.server import SIZES, Decoder, Server, draw_batch_sizes
 
-    alternation = Alternation(40)
-    with torch.inference_mode():
+    alternation = Alternation(40, seconds=seconds)
+    with suppress(TimeOverError), torch.inference_mode():
         server = Server(Decoder(1024, 4, 2 * max(SIZES), 1), SIZES, labels=False)
         sizes = draw_batch_sizes(steps // 80, max(SIZES))
         for size in sizes:
@@ -177,12 +192,13 @@ def measure_server(path: Path, steps: int) -> None:
 
 @measure_cost.command("script")
 @_OUTPUT_OPTION
+@_SECONDS_OPTION
 @click.option("--step", required=True, help="Class and method of the script that begins a step.")
 @click.option("--block", default=50, help="Steps per block.")
 @click.argument("script", type=click.Path(path_type=Path, exists=True))
-def measure_script(path: Path, step: str, block: int, script: Path) -> None:
+def measure_script(path: Path, seconds: float, step: str, block: int, script: Path) -> None:
     """Run ``main`` of a script."""
-    alternation = Alternation(block)
+    alternation = Alternation(block, seconds=seconds)
     spec = importlib.util.spec_from_file_location("measured_script", script)
     assert spec is not None
     assert spec.loader is not None
@@ -191,7 +207,8 @@ def measure_script(path: Path, step: str, block: int, script: Path) -> None:
     class_name, _, method_name = step.partition(".")
     target = getattr(module, class_name)
     setattr(target, method_name, _count_steps(getattr(target, method_name), alternation))
-    module.main()
+    with suppress(TimeOverError):
+        module.main()
     _report(path, alternation, script.parent.name)
 
 

@@ -1,4 +1,4 @@
-"""Captures a graph of nodes that have no marks: ``memory`` or ``bodies``."""
+"""Captures a graph of nodes that have no marks: ``memory``, ``conditional`` or ``child``."""
 
 import ctypes
 import sys
@@ -24,13 +24,14 @@ with torch.cuda.graph(graph):
         x.add_(1)
         stream = driver.CUstream(torch.cuda.current_stream().cuda_stream)
         builder, after = get_capture_builder(stream)
-        condition = builder.create_condition()
-        branch, (body,) = builder.add_conditional("IF", condition, 1, after)
-        body.add_fill(x.data_ptr(), 7, 64, [])
-        with create_graph() as inner:
-            inner.add_fill(x.data_ptr(), 3, 1, [])
-            child = builder.add_child(inner.graph, [branch])
-        continue_after(stream, [builder.add_host_call(post, ctypes.addressof(semaphore), [child])])
+        if sys.argv[1] == "conditional":
+            node, (body,) = builder.add_conditional("IF", builder.create_condition(), 1, after)
+            body.add_fill(x.data_ptr(), 7, 64, [])
+        else:
+            with create_graph() as inner:
+                inner.add_fill(x.data_ptr(), 3, 1, [])
+                node = builder.add_child(inner.graph, after)
+        continue_after(stream, [builder.add_host_call(post, ctypes.addressof(semaphore), [node])])
 for _ in range(3):
     graph.replay()
 torch.cuda.synchronize()
