@@ -2,8 +2,8 @@
 
 torch.profiler.profile imports torch._inductor when it starts (3 s and 900 modules unless already
 imported), builds a Python object of every event when it stops, and compresses the trace in the
-program's thread. A session uses the layer below: another thread writes the trace, and the bundle's
-writer compresses it later.
+program's thread. A session uses the layer below, writes the trace later, and the bundle's writer
+compresses it. Stopping and writing hold Python's lock, so both are pauses of the program.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class TraceWriter:
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._pending: list[tuple[Any, Path, Callable[[str], None]]] = []
+        self._blocked_ns: dict[Path, int] = {}
         self._lock = threading.Lock()
 
     def add(self, result: Any, trace: Path, on_problem: Callable[[str], None]) -> None:
@@ -98,17 +99,31 @@ class TraceWriter:
         """True if a trace is pending."""
         return bool(self._pending)
 
-    def write(self) -> None:
-        """Write all pending traces."""
+    def write(self, *, after_end: bool = False) -> None:
+        """Write all pending traces. ``after_end``: the program has ended, and nothing waits."""
         with self._lock:
             while self._pending:
-                result, trace, on_problem = self._pending[0]
-                problem: str | None = "its trace could not be written"
-                with self._guard:
-                    problem = _write(result, trace)
-                if problem is not None:
-                    on_problem(problem)
-                del self._pending[0]
+                begin = time.perf_counter_ns()
+                trace = self._write_next()
+                if not after_end:
+                    self._blocked_ns[trace] = time.perf_counter_ns() - begin
+
+    def get_blocked_ns(self, trace: Path) -> int:
+        """Return the time for which writing ``trace`` blocked the running program, in ns.
+
+        torch holds Python's lock while it writes and frees a result, which stops all threads.
+        """
+        return self._blocked_ns.get(trace, 0)
+
+    def _write_next(self) -> Path:
+        result, trace, on_problem = self._pending[0]
+        problem: str | None = "its trace could not be written"
+        with self._guard:
+            problem = _write(result, trace)
+        if problem is not None:
+            on_problem(problem)
+        del self._pending[0]
+        return trace
 
 
 def _write(result: Any, trace: Path) -> str | None:

@@ -210,7 +210,7 @@ class ProgramRecorder:
         for end in (
             self._flusher.stop,
             partial(self.end_traces, detach=False),
-            self._traces.write,
+            partial(self._traces.write, after_end=True),
             self._stop_ticking,
             self._profilers.stop,
             partial(self._compiled.read_trees, self._find_graph_id),

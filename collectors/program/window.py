@@ -84,7 +84,7 @@ class TracedWindow:
         self.marked = 0
         self.refused = "no traced window was asked for" if steps == 0 else None
         self.open_ns: int | None = None
-        self.close_ns: int | None = None
+        self._stop_ns: int | None = None
         self.attached: str | None = None
         self.ended_by: WindowEnd | None = None
         self.traces = TraceWriter(guard)
@@ -106,6 +106,13 @@ class TracedWindow:
         self._step: record_function | None = None
         self._capture: record_function | None = None
         self._capturing = 0
+
+    @property
+    def close_ns(self) -> int | None:
+        """Pause of the program for stopping the profiler and writing the trace, in ns."""
+        if self._stop_ns is None:
+            return None
+        return self._stop_ns + self.traces.get_blocked_ns(self._trace)
 
     def prepare(self) -> None:
         """Prepare for a profiler at the start of the process."""
@@ -257,7 +264,7 @@ class TracedWindow:
 
     def _keep_result(self, stopped: StoppedSession) -> None:
         self.refused, self.attached = stopped.problem, stopped.attached_reason
-        self.close_ns = None if stopped.problem == BUSY_THREAD else stopped.close_ns
+        self._stop_ns = None if stopped.problem == BUSY_THREAD else stopped.close_ns
 
     def _set_refusal(self, problem: str) -> None:
         self.refused = problem

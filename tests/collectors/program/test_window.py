@@ -34,6 +34,26 @@ def test_the_profiler_stops_without_events_and_detaches_cupti(tmp_path: Path) ->
     assert "CUPTI" not in done.stderr
 
 
+def test_writing_a_trace_counts_as_a_pause_of_the_running_program(tmp_path: Path) -> None:
+    program = """
+import threading, time
+save, written = torch._save, threading.Event()
+def save_slowly(events, path):
+    begin = time.perf_counter_ns()
+    while time.perf_counter_ns() < begin + 60_000_000:
+        pass
+    save(events, path)
+    written.set()
+torch._save = save_slowly
+"""
+    done = run(tmp_path, CAPTURE + program + LOOP + "written.wait()\n", *OPTIONS)
+    assert done.returncode == 0, done.stderr
+    contents, recording = seen(tmp_path)
+    assert contents.replay_trace is not None
+    assert recording.window_close_ns is not None
+    assert recording.window_close_ns >= 60_000_000
+
+
 @pytest.mark.parametrize(
     ("before", "reason"),
     [
