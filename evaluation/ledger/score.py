@@ -1,6 +1,8 @@
 """Apply the advice of ledgers and configure the decoder otherwise; compare with the predictions.
 
-usage: python -m evaluation.ledger.score OUTPUT SECONDS [first|second|third|fourth]
+usage: python -m evaluation.ledger.score OUTPUT SECONDS [SCENE] [--advice-only]
+
+SCENE is first, second, third, fourth or fifth.
 
 Records the decoder of ``server.py`` in a base configuration and in wasteful ones. Predictions are
 computed from these recordings and written to ``predictions.json`` before the other configurations
@@ -20,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 from graphviz_dash.analysis.ledger.fit import FitChange
@@ -30,14 +33,16 @@ from graphviz_dash.model.run import Run
 
 SERVER: Final = Path(__file__).with_name("server.py")
 MIB: Final = 1 << 20
-PROCESS_LIMIT: Final = 15
+PROCESS_LIMIT: Final = 60
 """Number of processes that import torch at the same time, before one after the other uses the GPU.
 """
 REPETITIONS: Final = 3
-"""Runs of each configuration whose time matters; the shortest counts."""
+"""Recordings and runs of each configuration whose time matters; the median counts. The runs of all
+configurations are interleaved."""
 
 HEAP: Final = ("--objects", "2000000", "--collect")
 EAGER: Final = {"CUDA_MODULE_LOADING": "EAGER"}
+EXPANDABLE: Final = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 
 Settings = tuple[tuple[str, ...], Mapping[str, str]]
 
@@ -125,6 +130,14 @@ class Scene:
             "frozen": ((*common, *HEAP, "--freeze"), {}),
         }
 
+    @property
+    def expandable(self) -> dict[str, Settings]:
+        """Wasteful configurations with expandable segments, for which there is no prediction."""
+        return {
+            f"{name}, expandable": (self.wasteful[name][0], EXPANDABLE)
+            for name in ("base", "ascending", "pools", "streams")
+        }
+
 
 SCENE: Final = Scene(
     *(1536, 16, 512),
@@ -170,11 +183,23 @@ FOURTH_SCENE: Final = Scene(
 )
 """A scene that no model was made from."""
 
+FIFTH_SCENE: Final = Scene(
+    *(1152, 14, 320),
+    "104,76,52,36,26,13,6,3,1",
+    "104,26,3",
+    (
+        *("--width", "576", "--layers", "28", "--length", "88", "--sizes"),
+        ",".join(str(size) for size in range(36, 0, -1)),
+    ),
+)
+"""A scene that no model was made from."""
+
 SCENES: Final = {
     "first": SCENE,
     "second": OTHER_SCENE,
     "third": THIRD_SCENE,
     "fourth": FOURTH_SCENE,
+    "fifth": FIFTH_SCENE,
 }
 
 ADVICE: Final = (
@@ -286,33 +311,53 @@ class Runner:
                 return
             time.sleep(0.02)
 
-    def load(self, name: str) -> Run | None:
-        for folder in sorted(self.output.glob(f"{name}-*")):
-            if (folder / "recorded" / "manifest.json").exists():
-                return load_run(folder / "recorded", traces=False)
-        return None
+    def load(self, name: str) -> list[Run]:
+        """Load the recordings of a configuration."""
+        return [
+            load_run(folder / "recorded", traces=False)
+            for folder in sorted(self.output.glob(f"{name}-[0-9]*"))
+            if (folder / "recorded" / "manifest.json").exists()
+        ]
 
-    def measure(self, name: str) -> tuple[int, float] | None:
-        """Return used memory and shortest time from the first use of the GPU, both at the first
-        replay."""
+    def measure(self, name: str) -> Measurement | None:
+        """Return used memory at the first replay, and times from the first use of the GPU."""
         rows = self.facts.get(name)
         if not rows:
             return None
-        seconds = [row["seconds"]["first replay"] - row["seconds"]["begin"] for row in rows]
-        return rows[0]["used"]["first replay"], min(seconds)
+        return Measurement(
+            rows[0]["used"]["first replay"],
+            [row["seconds"]["first replay"] - row["seconds"]["begin"] for row in rows],
+            [row["cpu_seconds"]["first replay"] - row["cpu_seconds"]["begin"] for row in rows],
+        )
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Runs of one configuration: bytes, and seconds of each run."""
+
+    used: int
+    seconds: list[float]
+    cpu_seconds: list[float]
 
 
 def predict(runner: Runner, scene: Scene) -> dict[str, Any]:
-    predictions: dict[str, Any] = {"advice": {}, "fit": {}}
+    """Compute predictions; those of several recordings of a configuration by their medians."""
+    predictions: dict[str, Any] = {"advice": {}, "each": {}, "fit": {}}
     for name, _, action in ADVICE:
-        run = runner.load(name)
-        report = build_ledger_report(run) if run is not None else None
-        for saving in report.savings if report is not None else ():
-            if saving.action is action:
-                predictions["advice"][name] = [saving.bytes, saving.ns, saving.basis.value]
-    run = runner.load("base")
-    report = build_ledger_report(run) if run is not None else None
-    if run is not None and report is not None and report.memory is not None:
+        reports = [build_ledger_report(run) for run in runner.load(name)]
+        rows = [
+            (saving.bytes, saving.ns)
+            for report in reports
+            for saving in (report.savings if report is not None else ())
+            if saving.action is action
+        ]
+        if rows:
+            predictions["each"][name] = rows
+            predictions["advice"][name] = [median(column) for column in zip(*rows, strict=True)]
+    for run in runner.load("base")[:1]:
+        report = build_ledger_report(run)
+        if report is None or report.memory is None:
+            continue
         for name, (change, _) in scene.fits.items():
             prediction = predict_report(run, report, change)
             if prediction is not None:
@@ -328,8 +373,8 @@ def print_sums(runner: Runner, names: Iterable[str]) -> None:
     """Compare the ledgers with the values that the programs print."""
     print("\nsums: configuration, used (program), used (ledger), error, start-up (program, ledger)")
     for name in names:
-        run = runner.load(name)
-        report = build_ledger_report(run) if run is not None else None
+        runs = runner.load(name)
+        report = build_ledger_report(runs[0]) if runs else None
         if report is None or report.memory is None or name not in runner.facts:
             continue
         facts = runner.facts[name][0]
@@ -346,28 +391,31 @@ def print_sums(runner: Runner, names: Iterable[str]) -> None:
 
 
 def print_advice(runner: Runner, predictions: Mapping[str, Any]) -> None:
-    print("\nadvice: case, bytes predicted, measured, error; seconds predicted, measured")
+    print("\nadvice: case, bytes and seconds predicted, measured (each run), error")
     for name, better, action in ADVICE:
         before, after = runner.measure(name), runner.measure(better)
         prediction = predictions["advice"].get(name)
+        print(f"  {action.value}")
         if before is None or after is None:
-            print(f"  {action.value}: not measured")
+            print("    not measured")
             continue
-        size, seconds = before[0] - after[0], before[1] - after[1]
-        text = (
-            "no advice"
-            if prediction is None
-            else f"{prediction[0] / MIB:8.1f} MiB, {prediction[1] / 1e9:6.3f} s"
-        )
+        size = before.used - after.used
+        wall = median(before.seconds) - median(after.seconds)
+        cpu = median(before.cpu_seconds) - median(after.cpu_seconds)
+        print(f"    measured {size / MIB:8.1f} MiB, {wall:6.3f} s, CPU {cpu:6.3f} s")
+        for label, measurement in ((name, before), (better, after)):
+            walls = ", ".join(f"{seconds:.3f}" for seconds in measurement.seconds)
+            cpus = ", ".join(f"{seconds:.3f}" for seconds in measurement.cpu_seconds)
+            print(f"      {label:10s} {walls} s; CPU {cpus} s")
+        if prediction is None:
+            print("    no advice")
+            continue
+        each = ", ".join(f"{ns / 1e9:.3f}" for _, ns in predictions["each"][name])
         print(
-            f"  {action.value:50s} predicted {text} | "
-            f"measured {size / MIB:8.1f} MiB, {seconds:6.3f} s"
+            f"    predicted {prediction[0] / MIB:8.1f} MiB ({_format_error(prediction[0], size)}), "
+            f"{prediction[1] / 1e9:6.3f} s ({_format_error(prediction[1], wall * 1e9)}, CPU "
+            f"{_format_error(prediction[1], cpu * 1e9)}); each recording {each}"
         )
-        if prediction is not None:
-            print(
-                f"  {'':50s} error {_format_error(prediction[0], size)} of bytes, "
-                f"{_format_error(prediction[1], seconds * 1e9)} of seconds"
-            )
 
 
 def _format_error(prediction: float, measurement: float) -> str:
@@ -381,35 +429,53 @@ def print_fits(runner: Runner, names: Iterable[str], predictions: Mapping[str, A
         if measurement is None or prediction is None:
             print(f"  {name}: not measured")
             continue
-        error = prediction[0] / measurement[0] - 1
+        error = prediction[0] / measurement.used - 1
         print(
             f"  {name:44s} predicted {prediction[0] / MIB:9.1f} ± {prediction[1] / MIB:6.1f} MiB | "
-            f"measured {measurement[0] / MIB:9.1f} MiB, error {error:+.2%} | start-up "
+            f"measured {measurement.used / MIB:9.1f} MiB, error {error:+.2%} | start-up "
             f"{prediction[2] / 1e9:.2f} s"
         )
 
 
-def main(output: Path, limit_s: float, scene: Scene = SCENE) -> None:
+def print_expandable(runner: Runner, scene: Scene) -> None:
+    print("\nexpandable segments: configuration, used without, with, saving")
+    for name in scene.expandable:
+        with_segments, without = runner.measure(name), runner.measure(name.partition(",")[0])
+        if with_segments is not None and without is not None:
+            print(
+                f"  {name:24s} {without.used / MIB:9.1f} {with_segments.used / MIB:9.1f} "
+                f"{(without.used - with_segments.used) / MIB:8.1f} MiB"
+            )
+
+
+def main(output: Path, limit_s: float, scene: Scene = SCENE, *, with_fits: bool = True) -> None:
+    """Record, predict, measure and compare. Each part has its share of the time."""
     runner = Runner(output, limit_s)
-    wasteful, frugal = scene.wasteful, scene.frugal
-    warm_up = ("warm", wasteful["base"], False)
-    runner.run([warm_up, *((name, settings, True) for name, settings in wasteful.items())])
+    wasteful, quiet = scene.wasteful, scene.wasteful | scene.frugal
+    recorded = [(name, settings, True) for name, settings in wasteful.items()]
+    timed = [job for job in recorded if job[0] in TIMED_CONFIGURATIONS and job[0] != "base"]
+    runner.run([("warm", wasteful["base"], False), *recorded, *timed * (REPETITIONS - 1)])
     predictions = predict(runner, scene)
     (output / "predictions.json").write_text(json.dumps(predictions, indent=1))
     print_sums(runner, wasteful)
     (output / "recorded.json").write_text(json.dumps(runner.facts))
     runner.facts = {}
-    quiet = wasteful | frugal
-    fits: dict[str, Settings] = {
-        name: (arguments, {}) for name, (_, arguments) in scene.fits.items()
-    }
+    fits: dict[str, Settings] = (
+        {name: (arguments, {}) for name, (_, arguments) in scene.fits.items()} if with_fits else {}
+    )
     repetitions = [(name, quiet[name]) for name in TIMED_CONFIGURATIONS] * (REPETITIONS - 1)
-    jobs = [*quiet.items(), *fits.items(), *repetitions]
+    jobs = [*quiet.items(), *repetitions, *scene.expandable.items(), *fits.items()]
     runner.run([(name, settings, False) for name, settings in jobs])
     (output / "facts.json").write_text(json.dumps(runner.facts))
     print_advice(runner, predictions)
+    print_expandable(runner, scene)
     print_fits(runner, fits, predictions)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), float(sys.argv[2]), SCENES[(sys.argv[3:] or ["first"])[0]])
+    main(
+        Path(sys.argv[1]),
+        float(sys.argv[2]),
+        SCENES[(sys.argv[3:] or ["first"])[0]],
+        with_fits="--advice-only" not in sys.argv[4:],
+    )

@@ -1,7 +1,8 @@
 """A decoder with one graph per batch size. Options change the cost of the graphs.
 
-Prints ``FACTS {json}``: used device memory at several stages by ``torch.cuda.mem_get_info``, and
-seconds since the start of the process, measured without graphviz-dash.
+Prints ``FACTS {json}``: used device memory at several stages by ``torch.cuda.mem_get_info``,
+seconds since the start of the process and CPU seconds of its thread, measured without
+graphviz-dash.
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ class Server:
         self.sizes = [int(size) for size in options.sizes.split(",")]
         self.used: dict[str, int] = {}
         self.seconds: dict[str, float] = {}
+        self.cpu_seconds: dict[str, float] = {}
         self.graphs: dict[int, Any] = {}
         self.pool: Any = None
         self.side: Any = None
@@ -111,7 +113,11 @@ class Server:
         torch.cuda.synchronize()
         free, total = torch.cuda.mem_get_info()
         self.used[stage] = total - free
+        self.note_time(stage)
+
+    def note_time(self, stage: str) -> None:
         self.seconds[stage] = read_age_s()
+        self.cpu_seconds[stage] = time.thread_time()
 
     def build(self) -> None:
         torch.set_default_dtype(torch.bfloat16)
@@ -188,7 +194,7 @@ def main() -> None:
         open(f"{options.gate}.waiting", "w").close()
     while options.gate and not os.path.exists(options.gate):
         time.sleep(0.01)
-    server.seconds["begin"] = read_age_s()
+    server.note_time("begin")
     torch.cuda.init()
     server.note("context")
     server.build()
@@ -208,6 +214,7 @@ def main() -> None:
         "options": vars(options),
         "used": server.used,
         "seconds": server.seconds,
+        "cpu_seconds": server.cpu_seconds,
         "reserved": torch.cuda.memory_reserved(),
         "shared": getattr(server, "shared", None),
     }
