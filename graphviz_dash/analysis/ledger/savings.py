@@ -84,6 +84,8 @@ class Saving(Struct, frozen=True):
     graphs: tuple[str, ...] = ()
     switch_ns: int | None = None
     """CPU time of each switch between graphs. None if there is none."""
+    most_bytes: int | None = None
+    """Upper end of an interval that starts with ``bytes``. None if ``bytes`` is an estimate."""
 
 
 def find_savings(
@@ -304,7 +306,9 @@ def _find_warm_up_streams(ledger: Ledger) -> Iterator[Saving]:
 def _find_order(run: Run, ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
     """Outputs of earlier graphs lie in blocks that the largest graph could have used.
 
-    If it is captured first, they lie in its memory. The saving is at least one 20 MiB segment.
+    If it is captured first, they lie in its memory. The saving is at least these outputs or one 20
+    MiB segment. It is at most all growth by earlier captures, if the largest graph reused no block
+    of theirs.
     """
     if len(_list_streams(ledger)) > 1 or run.loop is None:
         return
@@ -320,8 +324,18 @@ def _find_order(run: Run, ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iter
         if sum(max(graph.reserved_bytes or 0, 0) for graph in followers) < _SEGMENT:
             continue
         size = max(sum(sizes[:largest]), _SEGMENT)
-        names = tuple(graph.graph for graph in members)
-        yield Saving(SavingAction.ORDER, size, 0, SavingBasis.PREDICTION, names)
+        growth = sum(max(graph.reserved_bytes or 0, 0) for graph in members[:largest])
+        workspace = find_workspace(ledger)
+        if (members[0].reserved_bytes or 0) >= workspace:
+            growth -= workspace
+        yield Saving(
+            SavingAction.ORDER,
+            size,
+            0,
+            SavingBasis.PREDICTION,
+            tuple(graph.graph for graph in members),
+            most_bytes=max(growth, size),
+        )
 
 
 _NOT_UPDATABLE: Final = frozenset(

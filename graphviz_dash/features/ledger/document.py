@@ -83,7 +83,8 @@ class WorkspacesDocument(Document, frozen=True):
 
 
 class SavingDocument(Document, frozen=True):
-    """A possible saving. ``basis`` is ``measured`` or ``predicted``."""
+    """A possible saving. ``basis`` is ``measured`` or ``predicted``. With ``most_bytes``, the memory
+    is an interval from ``bytes`` to it."""
 
     action: str
     bytes: Bytes
@@ -91,6 +92,7 @@ class SavingDocument(Document, frozen=True):
     basis: str
     graphs: list[str]
     switch_ns: WholeNs | None
+    most_bytes: Bytes | None
     sentence: Sentence
 
 

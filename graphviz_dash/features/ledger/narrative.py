@@ -153,11 +153,13 @@ def name_growth(growth: OutsideGrowth) -> str:
 
 
 def describe_saving(saving: Saving) -> str:
-    """Describe a saving: the change, the number of graphs, and the cost of a switch."""
+    """Describe a saving: the change, the number of graphs, its upper end, and the cost of a switch."""
     text = saving.action.value
     text = text[0].upper() + text[1:]
     if saving.graphs:
         text += f" ({pluralize(len(saving.graphs), 'graph')})"
+    if saving.most_bytes is not None:
+        text += f"; at least the memory shown, at most {format_bytes(saving.most_bytes)}"
     if saving.switch_ns is not None:
         text += f"; each switch costs {format_ns(saving.switch_ns)}"
     return text

@@ -115,6 +115,8 @@ def test_the_largest_graph_captured_first_holds_the_outputs_of_the_others() -> N
     kept = (32.1, 0.4, 0.6, 1.2, 2.4, 3.4, 4.9, 6.8, 10.2)
     saving = savings_with_outputs(sizes, kept, [(1, 0)] * 9)[SavingAction.ORDER]
     assert saving.bytes == 20 * MIB
+    # All growth before the largest graph, without the workspace of 32 MiB.
+    assert saving.most_bytes == (34 + 2 + 20 + 20 + 2 - 32) * MIB
     largest_first = savings_with_outputs(
         (76, *[0] * 8), (41.8, *kept[:0:-1][1:], 0.1), [(1, 0)] * 9
     )
