@@ -443,11 +443,11 @@ def print_fits(runner: Runner, names: Iterable[str], predictions: Mapping[str, A
 def print_expandable(runner: Runner, scene: Scene) -> None:
     print("\nexpandable segments: configuration, used without, with, saving")
     for name in scene.expandable:
-        with_segments, without = runner.measure(name), runner.measure(name.partition(",")[0])
-        if with_segments is not None and without is not None:
+        expandable, default = runner.measure(name), runner.measure(name.partition(",")[0])
+        if expandable is not None and default is not None:
             print(
-                f"  {name:24s} {without.used / MIB:9.1f} {with_segments.used / MIB:9.1f} "
-                f"{(without.used - with_segments.used) / MIB:8.1f} MiB"
+                f"  {name:24s} {default.used / MIB:9.1f} {expandable.used / MIB:9.1f} "
+                f"{(default.used - expandable.used) / MIB:8.1f} MiB"
             )
 
 
@@ -455,9 +455,9 @@ def main(output: Path, limit_s: float, scene: Scene = SCENE, *, with_fits: bool 
     """Record, predict, measure and compare. Each part has its share of the time."""
     runner = Runner(output, limit_s)
     wasteful, quiet = scene.wasteful, scene.wasteful | scene.frugal
-    recorded = [(name, settings, True) for name, settings in wasteful.items()]
-    timed = [job for job in recorded if job[0] in TIMED_CONFIGURATIONS and job[0] != "base"]
-    runner.run([("warm", wasteful["base"], False), *recorded, *timed * (REPETITIONS - 1)])
+    recordings = [(name, settings, True) for name, settings in wasteful.items()]
+    repetitions = [job for job in recordings if job[0] in TIMED_CONFIGURATIONS and job[0] != "base"]
+    runner.run([("warm", wasteful["base"], False), *recordings, *repetitions * (REPETITIONS - 1)])
     predictions = predict(runner, scene)
     (output / "predictions.json").write_text(json.dumps(predictions, indent=1))
     print_sums(runner, wasteful)
@@ -466,8 +466,8 @@ def main(output: Path, limit_s: float, scene: Scene = SCENE, *, with_fits: bool 
     fits: dict[str, Settings] = (
         {name: (arguments, {}) for name, (_, arguments) in scene.fits.items()} if with_fits else {}
     )
-    repetitions = [(name, quiet[name]) for name in TIMED_CONFIGURATIONS] * (REPETITIONS - 1)
-    jobs = [*quiet.items(), *repetitions, *scene.expandable.items(), *fits.items()]
+    repeated_runs = [(name, quiet[name]) for name in TIMED_CONFIGURATIONS] * (REPETITIONS - 1)
+    jobs = [*quiet.items(), *repeated_runs, *scene.expandable.items(), *fits.items()]
     runner.run([(name, settings, False) for name, settings in jobs])
     (output / "facts.json").write_text(json.dumps(runner.facts))
     print_advice(runner, predictions)

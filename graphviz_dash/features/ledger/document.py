@@ -83,7 +83,7 @@ class WorkspacesDocument(Document, frozen=True):
 
 
 class SavingDocument(Document, frozen=True):
-    """A possible saving. ``basis`` is ``measured`` or ``predicted``. With ``most_bytes``, the memory
+    """A possible saving; ``basis`` is ``measured`` or ``predicted``. With ``most_bytes``, memory
     is an interval from ``bytes`` to it."""
 
     action: str

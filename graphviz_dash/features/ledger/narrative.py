@@ -153,7 +153,7 @@ def name_growth(growth: OutsideGrowth) -> str:
 
 
 def describe_saving(saving: Saving) -> str:
-    """Describe a saving: the change, the number of graphs, its upper end, and the cost of a switch."""
+    """Describe a saving: change, number of graphs, upper end, and cost of a switch."""
     text = saving.action.value
     text = text[0].upper() + text[1:]
     if saving.graphs:
