@@ -23,6 +23,9 @@ _PHASES: Final[dict[str, tuple[tuple[str, SpanKind], ...]]] = {
     ),
     "triton.compiler": (("compile", SpanKind.TRITON),),
     "transformers.modeling_utils": (("PreTrainedModel.from_pretrained", SpanKind.WEIGHTS),),
+    "transformers.generation.continuous_batching.cache": (
+        ("PagedAttentionCache.__init__", SpanKind.CACHE),
+    ),
     "vllm.v1.worker.gpu_worker": (
         ("Worker.load_model", SpanKind.WEIGHTS),
         ("Worker.determine_available_memory", SpanKind.WARM_UP),
