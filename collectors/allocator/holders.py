@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
+from itertools import islice
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -14,7 +15,7 @@ from types import (
     MethodType,
     ModuleType,
 )
-from typing import Any, Final
+from typing import Any, Final, cast
 from weakref import ReferenceType, ref
 
 import torch
@@ -31,6 +32,11 @@ _MODULE_DEPTH: Final = 4
 """Maximum number of objects from a module to its tensors: module, attributes, two containers."""
 _HOLDER_DEPTH: Final = 7
 """The same from another object: worker, runner and pool, each with its attributes, and a list."""
+
+_MAX_CALLS: Final = 16
+"""Maximum number of calls of modules whose inputs are remembered."""
+_MAX_ITEMS: Final = 1_000
+"""Maximum number of remembered items of an input."""
 
 _LEAVES: Final = frozenset(
     id(kind)
@@ -51,6 +57,7 @@ class TensorHolders:
         self._holders: dict[int, ReferenceType[Any]] = {}
         self._handles: list[Any] = []
         self._active = False
+        self._calls = 0
 
     def start(self) -> None:
         """Remember modules that get a parameter or a submodule from now on."""
@@ -83,6 +90,17 @@ class TensorHolders:
             except TypeError:
                 # Some objects have no weak references.
                 return
+
+    def add_inputs(self, inputs: Iterable[object]) -> None:
+        """Remember the inputs of a module, such as caches, and the items of lists among them."""
+        if self._active and self._calls < _MAX_CALLS:
+            self._calls += 1
+            for item in inputs:
+                if type(item) in (list, tuple):
+                    for inner in islice(cast("Iterable[object]", item), _MAX_ITEMS):
+                        self.add(inner)
+                else:
+                    self.add(item)
 
     def _handle_registration(self, module: Any, _name: str, _value: object) -> None:
         # The compiler folds the constant and removes the rest, so that compilation does not change.

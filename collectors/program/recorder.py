@@ -451,6 +451,7 @@ class ProgramRecorder:
 
     def _handle_call(self, module: Any, inputs: tuple[Any, ...]) -> bool:
         """Handle the call of an outermost module. True if it may be a fallback to report."""
+        self._ledger.recorder.holders.add_inputs(inputs)
         if self._window.profiling:
             self._check_limit(None)
         thread = get_ident()

@@ -51,6 +51,27 @@ def test_caches_of_other_objects_are_found_through_them() -> None:
     assert count(body) == 2
 
 
+def test_inputs_of_modules_are_found_such_as_caches() -> None:
+    body = """
+caches, step = [torch.Tensor(1), torch.Tensor(2)], torch.Tensor(3)
+registry.add_inputs((caches, step, Pool(), 5))
+pool = Pool()
+registry.add_inputs((pool,))
+print(len(registry.find_objects().tensors))
+"""
+    assert count(body) == 5
+
+
+def test_inputs_of_few_calls_are_remembered() -> None:
+    body = """
+kept = [torch.Tensor(1) for _ in range(100)]
+for item in kept:
+    registry.add_inputs((item,))
+print(len(registry.find_objects().tensors))
+"""
+    assert count(body) == 16
+
+
 def test_modules_do_not_lead_to_tensors_of_other_objects() -> None:
     """A module may refer to its engine, and so to each object of the program."""
     body = "net = Net(); net.runner = Runner(); print(len(registry.find_objects().tensors))"
