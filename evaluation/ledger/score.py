@@ -346,11 +346,10 @@ def predict(runner: Runner, scene: Scene) -> dict[str, Any]:
     for name, _, action in ADVICE:
         reports = [build_ledger_report(run) for run in runner.load(name)]
         rows = [
-            (saving.bytes, saving.ns, saving.bytes if most is None else most)
+            (saving.bytes, saving.ns, saving.most_bytes or saving.bytes)
             for report in reports
             for saving in (report.savings if report is not None else ())
             if saving.action is action
-            for most in [saving.most_bytes]
         ]
         if rows:
             predictions["each"][name] = rows
@@ -411,13 +410,13 @@ def print_advice(runner: Runner, predictions: Mapping[str, Any]) -> None:
         if prediction is None:
             print("    no advice")
             continue
-        each = ", ".join(f"{ns / 1e9:.3f}" for _, ns, _ in predictions["each"][name])
+        recording_times = ", ".join(f"{ns / 1e9:.3f}" for _, ns, _ in predictions["each"][name])
         if prediction[2] > prediction[0]:
             print(f"    at most   {prediction[2] / MIB:8.1f} MiB")
         print(
             f"    predicted {prediction[0] / MIB:8.1f} MiB ({_format_error(prediction[0], size)}), "
             f"{prediction[1] / 1e9:6.3f} s ({_format_error(prediction[1], wall * 1e9)}, CPU "
-            f"{_format_error(prediction[1], cpu * 1e9)}); each recording {each}"
+            f"{_format_error(prediction[1], cpu * 1e9)}); each recording {recording_times}"
         )
 
 
