@@ -17,7 +17,6 @@ from typing import Final
 from collectors.cupti.code_files import CodeFiles
 from collectors.cupti.cubin import LaunchControl, find_launch_control
 from collectors.cupti.elf import read_machine
-from collectors.cupti.fatbins import list_cubins
 
 _HOSTS: Final = (62, 183)
 """Machines of ELF files: x86-64 and AArch64."""
@@ -57,6 +56,9 @@ def _list_all_cubins(
 def _list_library_cubins(path: Path, capability: tuple[int, int]) -> Iterator[bytes]:
     if not path.is_file():
         return
+    # Imported when code is read, so that recording needs no decompressor.
+    from collectors.cupti.fatbins import list_cubins
+
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
         if read_machine(content) in _HOSTS:
             yield from list_cubins(content, capability)
