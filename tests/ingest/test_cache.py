@@ -29,12 +29,12 @@ from graphviz_dash.ingest.cache import (
 )
 from graphviz_dash.ingest.cache_folder import CACHE_VARIABLE
 from graphviz_dash.ingest.kineto.columns import SCHEMAS
-from graphviz_dash.ingest.kineto.raw_events import read_raw_event
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.trace import Trace
 from tests.builders import TraceBuilder, make_run, replay_trace
+from tests.ingest.kineto.raw_events import read_raw_event
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "sample_traces/fork-join/graph/traces/replay.json.gz"
