@@ -42,8 +42,8 @@ def _list_all_cubins(
     files: CodeFiles, names: Set[str], capability: tuple[int, int]
 ) -> Iterator[bytes]:
     for path in map(Path, files.libraries):
-        # Temporary files, and formats that nobody knows.
-        with suppress(OSError, ValueError, struct.error):
+        # Temporary files, unknown formats, and a copy of graphviz-dash without its dependencies.
+        with suppress(OSError, ValueError, struct.error, ModuleNotFoundError):
             yield from _list_library_cubins(path, capability)
     file_names = {f"{name}{_CUBIN}" for name in names}
     for folder in files.folders:

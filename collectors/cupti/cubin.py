@@ -10,7 +10,6 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -45,6 +44,9 @@ def find_launch_control(cubin: bytes) -> dict[str, LaunchControl]:
 
 
 def _inspect(code: bytes) -> LaunchControl:
+    # Imported when code is read: recording starts with msgspec alone.
+    import numpy as np
+
     words = np.frombuffer(code, "<u2", len(code) // _INSTRUCTION_BYTES * 8)
     opcodes = words[::8] & _OPCODE
     return LaunchControl(bool((opcodes == _ACQBULK).any()), bool((opcodes == _PREEXIT).any()))
