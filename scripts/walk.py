@@ -6,8 +6,8 @@ graphviz-dash serve sample_traces --port 8601 &
 python -m scripts.walk http://127.0.0.1:8601 /tmp/walk [--experiments NAME...] [--pages NAME...]
 python -m scripts.walk --summary /tmp/walk
 
-Results are appended to visits.jsonl in the folder, so the walk can run in parts. Exits with 1
-after a fault.
+Results are appended to visits.jsonl in the folder. With --resume, the walk skips the pages that are
+in it without a fault. Exits with 1 after a fault.
 """
 
 from __future__ import annotations
@@ -296,7 +296,8 @@ def summarize(visits: list[Visit]) -> str:
 
 def read_visits(folder: Path) -> list[Visit]:
     """Read the visits of a folder; a later visit replaces an earlier one."""
-    lines = (folder / _RESULTS).read_bytes().splitlines()
+    path = folder / _RESULTS
+    lines = path.read_bytes().splitlines() if path.exists() else []
     visits = [msgspec.json.decode(line, type=Visit) for line in lines]
     return [*{(visit.page, visit.experiment): visit for visit in visits}.values()]
 
@@ -307,6 +308,7 @@ def main() -> int:
     parser.add_argument("address", nargs="?")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--summary", action="store_true", help="Print earlier results only.")
+    parser.add_argument("--resume", action="store_true", help="Skip pages visited without a fault.")
     parser.add_argument("--experiments", nargs="+", help="Default: all samples.")
     parser.add_argument("--pages", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--widths", nargs="+", type=int, default=WIDTHS)
@@ -317,6 +319,8 @@ def main() -> int:
     if not options.summary:
         samples = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())
         experiments = options.experiments or samples
+        earlier = read_visits(options.folder) if options.resume else []
+        done = {(visit.page, visit.experiment) for visit in earlier if not visit.faults}
         with sync_playwright() as playwright, (options.folder / _RESULTS).open("ab") as results:
             browser = playwright.chromium.launch(
                 executable_path=system_chromium(), args=[*CHROMIUM_OPTIONS]
@@ -336,6 +340,8 @@ def main() -> int:
             )
             for name in options.pages:
                 for experiment in experiments[:1] if name in SHARED_PAGES else experiments:
+                    if (name, experiment) in done:
+                        continue
                     results.write(msgspec.json.encode(walk.visit_safely(name, experiment)) + b"\n")
                     results.flush()
             browser.close()

@@ -209,7 +209,7 @@ _RULES: Final = {
     ),
     Part.COMPILATION: _Rule(
         lambda runs: _has_file(runs, FileRole.COMPILATION) or any(map(_has_compiled_code, runs)),
-        Missing(Fact.COMPILATION, "nothing here was compiled by torch.compile"),
+        Missing(Fact.COMPILATION, "no run used torch.compile"),
         _build_compile_command,
         "call torch.compile in the program",
     ),

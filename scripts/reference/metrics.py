@@ -62,7 +62,7 @@ the same words:
 - *no significant difference* if the 95% interval of the speedup contains 1;
 - otherwise *slower* below 1 and *faster* above 1;
 - modest below {MODEST_SPEEDUP:g}, and slight below {SLIGHT_SPEEDUP:g};
-- not worth it as it stands if the doctor found that replays do other work than the step.
+- not worth it as it stands if the doctor found that replays compute a different result.
 
 The speedup of recorded programs has no interval and is used as it is.
 """

@@ -24,7 +24,7 @@ def test_show_says_what_was_recorded_and_how_alignment_agrees(path: str, invoke:
         "  confidence 1.00: 4 of 4 match",
     ]
     # Without a trace of replays the times are those of this pass, and say so.
-    assert "4 of 4 GPU rows of 2 replays of the node-id pass matched to a node" in result.out
+    assert "4 of 4 GPU records matched to a node in 2 replays of the node-id pass" in result.out
 
 
 def test_the_same_as_json(path: str, invoke: Invoke) -> None:

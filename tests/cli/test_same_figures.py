@@ -20,7 +20,7 @@ OF_MEMORY = {
     "device_memory_change": ("change",),
     "iterate_reserved": ("reserved",),
     "activation_memory": ("parts", "activations"),
-    "pool_exclusive": ("parts", "pools, one graph"),
+    "pool_exclusive": ("parts", "private to one graph"),
     "pool_shared": ("parts", "pools, shared"),
     "pool_unused": ("parts", "pools, unused"),
     "workspace_memory": ("parts", "library workspaces"),

@@ -248,7 +248,7 @@ class MemoryPart(StrEnum):
     TENSORS = "other tensors"
     WORKSPACES = "library workspaces"
     ACTIVATIONS = "activations"
-    EXCLUSIVE = "pools, one graph"
+    EXCLUSIVE = "private to one graph"
     SHARED = "pools, shared"
     UNUSED = "pools, unused"
     CACHE = "allocator cache"

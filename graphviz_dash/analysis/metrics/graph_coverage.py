@@ -35,7 +35,7 @@ class Reason(StrEnum):
     COMPILED = "in a compiled region, outside its graphs"
     OPTIMIZER = "in the optimizer's step, which no graph holds"
     BACKWARD = "backward of an operator that no graph holds"
-    FORWARD = "called outside the captured parts"
+    FORWARD = "outside any graph"
     NO_OPERATOR = "launched outside any operator"
 
 

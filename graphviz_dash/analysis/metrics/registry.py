@@ -317,12 +317,12 @@ _MEM = (
     ),
     Metric(
         "reserved", "Reserved memory", _B, _MEMORY, _LOW,
-        "Number of bytes that the caching allocator holds from the device at the end of the clean "
+        "Number of bytes that the caching allocator reserves on the device at the end of the clean "
         "pass, or at the time of an imported snapshot.",
     ),
     Metric(
         "peak_reserved", "Peak reserved memory", _B, _MEMORY, _LOW,
-        "Maximum number of bytes that the caching allocator held from the device during the "
+        "Maximum number of bytes that the caching allocator reserved on the device during the "
         "clean pass, including warm-up.",
     ),
     Metric(
@@ -364,7 +364,7 @@ _MEM = (
         "private pool instead.",
     ),
     Metric(
-        "pool_exclusive", "Pools, one graph", _B, _MEMORY_PASS, _LOW,
+        "pool_exclusive", "Private to one graph", _B, _MEMORY_PASS, _LOW,
         "Memory in private pools that the capture of exactly one graph allocated at some time, "
         "excluding the model's tensors and library workspaces.",
     ),

@@ -1,4 +1,4 @@
-"""Redundant edges, which serialize work without need.
+"""Redundant edges, which serialize independent work.
 
 Nodes that share no memory need no order (:mod:`shared_memory`). The parts of a product's backward
 (gradients of operands and bias) are independent, although they share the incoming gradient.

@@ -56,9 +56,9 @@ class Recommendation(StrEnum):
     """The verdict."""
 
     YES = "yes"
-    MARGINAL = "hardly"
+    MARGINAL = "marginal"
     NO = "no"
-    BLOCKED = "not as it is"
+    BLOCKED = "blocked"
     NO_STEPS = "no steps"
 
 

@@ -18,8 +18,8 @@ VERSIONS: Final = {
     "ladder": 2,
     "launch": 2,
     "ls": 2,
-    "memory": 2,
-    "predict": 2,
+    "memory": 3,
+    "predict": 3,
     "replay-check": 1,
     "show": 2,
 }

@@ -130,7 +130,7 @@ class ReasonsDocument(Document, frozen=True):
 
 
 class BlockerDocument(Document, frozen=True):
-    """An operation that would stop a capture or make replays wrong."""
+    """An operation that blocks capture or makes replays wrong."""
 
     rule: str
     title: Sentence

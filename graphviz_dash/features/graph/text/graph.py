@@ -63,7 +63,7 @@ def print_graph(
     )
     click.echo(
         f"  {format_count(table.matched_kernels)} of {format_count(table.replay_kernels)} GPU "
-        f"rows of {format_count(table.replays)} replays of the {table.timed_in} matched to a node "
+        f"records matched to a node in {pluralize(table.replays, 'replay')} of the {table.timed_in} "
         f"({_format_methods(Counter(row.times.method for row in table.rows))})"
     )
     disabled = [str(node.index) for node in graph.nodes if node.enabled is False]

@@ -23,7 +23,7 @@ def test_experts_stand_side_by_side_by_their_data(dashboard_tab: Page) -> None:
     state = dashboard_tab.locator(".dag .state")
     expect(state).to_contain_text("76 nodes, 75 edges")
     assert [target for source, target in links(canvas) if source == "n0"] == ["n1"]
-    dashboard_tab.locator(".buttons button", has_text="By data").click()
+    dashboard_tab.locator(".buttons button", has_text="Data dependencies").click()
     expect(state).to_contain_text("76 nodes, 105 edges")
     drawn = links(canvas)
     # The layer's norm is read by its gate and by each of its eight experts.

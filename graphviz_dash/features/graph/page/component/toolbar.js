@@ -11,7 +11,7 @@ export class Toolbar {
   constructor(dag) {
     this.byModule = makeButton("By module", "Fold by module path (M)", () => dag.foldBy(BY_MODULE));
     this.byData = makeButton(
-      "By data",
+      "Data dependencies",
       "Show only data dependencies (N)",
       () => dag.foldBy(BY_DATA),
     );
@@ -22,7 +22,7 @@ export class Toolbar {
       makeButton("+", "Zoom in (+)", () => dag.zoomBy(1.3)),
       makeButton("Fit", "Fit the graph (F)", () => dag.fit()),
       makeButton("Full screen", "Full screen (X)", () => dag.toggleFullScreen()),
-      makeButton("Fold", "Reset folding", () => dag.loader.load({ fresh: true, fit: true })),
+      makeButton("Reset folding", "Fold the graph as at first", () => dag.loader.load({ fresh: true, fit: true })),
       this.byModule,
       this.byData,
       makeSaveMenu(dag),
