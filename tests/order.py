@@ -26,6 +26,7 @@ FIRST: Final = (
         "app/overview/test_early_cards.py",
         "ui/page/test_palette.py",
         "ui/page/test_folds.py",
+        "ui/test_buttons.py",
         "ui/test_help.py",
     ),
     (

@@ -44,3 +44,6 @@ ACCENT: Final = Shade("#2f5fd0", "#6f98ff")
 
 PAGE: Final = Shade("#fbfbfd", "#0f131a")
 """Page background; backgroundColor in .streamlit/config.toml."""
+
+BORDER: Final = Shade("#dfe3ec", "#2a3140")
+"""Border of buttons and folds; borderColor in .streamlit/config.toml."""

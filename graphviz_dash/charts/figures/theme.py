@@ -143,7 +143,6 @@ def apply_bar_theme(
     page renders the axis title, which wraps. The right margin fits the labels of
     :func:`add_end_label`."""
     apply_theme(figure, theme, height)
-    move_title_to_page(figure, title)
     figure.update_yaxes(
         autorange="reversed",
         showgrid=False,
@@ -155,11 +154,12 @@ def apply_bar_theme(
     right = _END_GAP + max((7.3 * len(note.text) for note in figure.layout.annotations), default=0)
     set_row_margins(figure, compute_label_width(names))
     figure.update_layout(margin={"r": right})
+    move_title_to_page(figure, title)
     return figure
 
 
 def move_title_to_page(figure: go.Figure, title: str) -> None:
-    """Let the page render the title of the horizontal axis of a themed figure."""
+    """Let the page render the title of the horizontal axis of a themed figure with its margins."""
     figure.update_layout(
         meta={"keys": [], **(figure.layout.meta or {}), "axis": title},
         margin={"b": _UNTITLED_AXIS_HEIGHT},

@@ -102,9 +102,9 @@ def draw_startup(ledger: StartupLedger, theme: Theme) -> go.Figure | None:
             ],
         )
     figure.update_layout(barmode="overlay", bargap=0.08)
-    apply_theme(figure, theme, 40 + 28 * len(rows))
-    move_title_to_page(figure, _TIME_AXIS)
+    apply_theme(figure, theme, 16 + 28 * len(rows))
     set_row_margins(figure, compute_row_tick_width(list(labels.values())))
+    move_title_to_page(figure, _TIME_AXIS)
     figure.update_yaxes(
         categoryorder="array",
         categoryarray=[labels[row] for row in rows],

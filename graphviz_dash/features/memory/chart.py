@@ -74,7 +74,7 @@ def draw_memory(result: MemoryComparison, theme: Theme, *, outside: bool) -> go.
         add_end_label(figure, total / size, label, format_bytes(total))
     figure.update_layout(barmode="stack", bargap=0.34)
     title = f"{unit} at the peak of a step (memory pass)"
-    return apply_bar_theme(figure, theme, 67 + 44 * len(reports), title, longest / size, labels)
+    return apply_bar_theme(figure, theme, 43 + 44 * len(reports), title, longest / size, labels)
 
 
 def _sum_parts(report: MemoryReport, parts: list[MemoryPart]) -> int:
@@ -132,7 +132,7 @@ def draw_allocator(uses: Sequence[AllocatorState], theme: Theme) -> go.Figure | 
     figure.update_layout(barmode="stack", bargap=0.34)
     is_snapshot = any(use.is_snapshot for use in uses)
     title = f"{unit} reserved" if is_snapshot else f"{unit} reserved at exit"
-    return apply_bar_theme(figure, theme, 67 + 44 * len(uses), title, longest / size, labels)
+    return apply_bar_theme(figure, theme, 43 + 44 * len(uses), title, longest / size, labels)
 
 
 def _build_marker(part: MemoryPart, theme: Theme) -> dict[str, object]:

@@ -75,7 +75,7 @@ def draw_rank_steps(mode: ModeRanks, theme: Theme) -> go.Figure | None:
         add_end_label(figure, end, label, format_ns(row.step))
     figure.update_layout(barmode="stack", bargap=0.34)
     title = f"{unit.name} per step under the profiler"
-    return apply_bar_theme(figure, theme, 49 + 42 * len(rows), title, longest / unit.ns, labels)
+    return apply_bar_theme(figure, theme, 25 + 42 * len(rows), title, longest / unit.ns, labels)
 
 
 def _get_compute_ns(row: RankRow) -> float:

@@ -71,7 +71,7 @@ def draw_step_parts(report: CompileReport, theme: Theme) -> go.Figure | None:
     apply_bar_theme(
         figure,
         theme,
-        72 + _ROW * len(names),
+        48 + _ROW * len(names),
         f"{unit.name} per step; hatched: GPU idle",
         total_ns / unit.ns,
         [line for name in names for line in wrap(name, _LINE)],

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import streamlit as st
 from msgspec import Struct
 
-from graphviz_dash.charts.shades import ACCENT, IDLE, PAGE, WARNING, Theme, get_colour
+from graphviz_dash.charts.shades import ACCENT, BORDER, IDLE, PAGE, WARNING, Theme, get_colour
 from graphviz_dash.errors import InputError, WorkerError, escape_control_characters
 from graphviz_dash.ingest.load import list_run_folders
 from graphviz_dash.model.run import Experiment, Run
@@ -158,7 +158,7 @@ def _format_button(kind: str, icon: str, label: str, help_text: str) -> str:
 
 
 def _format_css_variables(theme: Theme) -> str:
-    colours = {"idle": IDLE, "warn": WARNING, "accent": ACCENT, "page": PAGE}
+    colours = {"idle": IDLE, "warn": WARNING, "accent": ACCENT, "page": PAGE, "border": BORDER}
     declarations = ";".join(
         f"--{name}:{get_colour(colour, theme)}" for name, colour in colours.items()
     )

@@ -41,6 +41,10 @@ def check(name: str, **parameters: str) -> str:
     layouts = [json.loads(chart.proto.spec)["layout"] for chart in page.get("plotly_chart")]
     # Plotly's legend covers lines after a resize; the page has its own.
     assert all(layout["showlegend"] is False for layout in layouts), (name, parameters)
+    for layout in layouts:
+        # No room for a title that the page renders below the chart.
+        if "axis" in (layout.get("meta") or {}):
+            assert layout["margin"]["b"] == 22, (name, parameters)
     return text
 
 

@@ -120,7 +120,7 @@ def draw_time_breakdown(comparison: Comparison, theme: Theme) -> go.Figure | Non
         if profiled
         else f"{unit.name} per step (clean or recorded step time, split by the trace)"
     )
-    return apply_bar_theme(figure, theme, 49 + 42 * len(runs), title, longest / unit.ns, labels)
+    return apply_bar_theme(figure, theme, 25 + 42 * len(runs), title, longest / unit.ns, labels)
 
 
 def draw_iterations(comparison: Comparison, theme: Theme) -> go.Figure | None:

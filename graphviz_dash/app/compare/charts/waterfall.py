@@ -59,7 +59,7 @@ def draw_waterfall(waterfall: Waterfall, theme: Theme) -> go.Figure:
     _add_bars(figure, bars, unit, theme)
     figure.update_layout(barmode="overlay", bargap=0.3, showlegend=False)
     title = f"{unit.name} per {get_step_name(waterfall.basis)} ({get_step_caveat(waterfall.basis)})"
-    apply_bar_theme(figure, theme, 306, title, longest / unit.ns, labels)
+    apply_bar_theme(figure, theme, 282, title, longest / unit.ns, labels)
     # Each bar has a label; more ticks would overlap on a phone.
     figure.update_xaxes(nticks=_TICKS)
     figure.update_yaxes(categoryorder="array", categoryarray=labels)
