@@ -81,6 +81,7 @@ def test_the_themes_charts_have_the_palettes_colours(theme: Theme) -> None:
     assert hues <= set(given["chartCategoricalColors"])
     assert given["primaryColor"] == get_colour(shades.ACCENT, theme)
     assert given["backgroundColor"] == get_colour(shades.PAGE, theme)
+    assert given["borderColor"] == get_colour(shades.BORDER, theme)
 
 
 def test_the_simulation_knows_confusions_that_are_known() -> None:

@@ -58,12 +58,13 @@ fields => {
       const label = element.querySelector("p") ?? element
       const frame = getComputedStyle(box)
       const {fontSize, fontWeight, fontFamily} = getComputedStyle(label)
+      const edge = `${frame.borderTopWidth} ${frame.borderTopColor}`
       styles.push({
         name: element.innerText.trim() || element.title || element.ariaLabel,
         kind: isFold ? "fold" : root === document ? "page" : "component",
         style: [
           Math.round(element.getBoundingClientRect().height), frame.borderRadius,
-          element.matches(".primary") ? "filled" : `${frame.borderTopWidth} ${frame.borderTopColor}`,
+          element.matches(".primary") ? "filled" : edge,
           fontSize, fontWeight, fontFamily.split(",")[0],
         ].join(", "),
       })

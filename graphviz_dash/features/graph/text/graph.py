@@ -63,7 +63,8 @@ def print_graph(
     )
     click.echo(
         f"  {format_count(table.matched_kernels)} of {format_count(table.replay_kernels)} GPU "
-        f"records matched to a node in {pluralize(table.replays, 'replay')} of the {table.timed_in} "
+        f"records matched to a node in {pluralize(table.replays, 'replay')} "
+        f"of the {table.timed_in} "
         f"({_format_methods(Counter(row.times.method for row in table.rows))})"
     )
     disabled = [str(node.index) for node in graph.nodes if node.enabled is False]
