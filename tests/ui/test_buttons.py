@@ -24,7 +24,7 @@ ADDRESSES: Final = (
     "export?experiment=mlp-train",
 )
 READY: Final = {
-    "": ".st-key-head-buttons button",
+    "": ".bar-buttons button",
     ADDRESSES[3]: ".dag .save",
     ADDRESSES[4]: ".timeline .buttons button",
     ADDRESSES[10]: ".perfetto .row button",
@@ -97,7 +97,7 @@ def test_all_buttons_have_one_style_in_two_sizes(dashboard_tab: Page) -> None:
         expect(
             dashboard_tab.locator(READY.get(address, "h1, .dag, .timeline")).first
         ).to_be_visible()
-        # The Overview goes on reading traces.
+        # The Overview reads traces for long.
         if address:
             idle(dashboard_tab)
         found += [
