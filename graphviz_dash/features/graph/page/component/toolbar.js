@@ -22,7 +22,11 @@ export class Toolbar {
       makeButton("+", "Zoom in (+)", () => dag.zoomBy(1.3)),
       makeButton("Fit", "Fit the graph (F)", () => dag.fit()),
       makeButton("Full screen", "Full screen (X)", () => dag.toggleFullScreen()),
-      makeButton("Reset folding", "Fold the graph as at first", () => dag.loader.load({ fresh: true, fit: true })),
+      makeButton(
+        "Reset folding",
+        "Fold the graph as at first",
+        () => dag.loader.load({ fresh: true, fit: true }),
+      ),
       this.byModule,
       this.byData,
       makeSaveMenu(dag),
