@@ -341,7 +341,7 @@ class Collector:
                     self.figures.add(run, fact, surface, show_cell(title, value))
 
     def add_graph_verdicts(self, surface: str, text: str) -> None:
-        for pattern in (r"(Repeat launches: [^<\n]*)", r"(Its repeat launch is [^<\n]*)"):
+        for pattern in (r"(Repeat launches: [^<\n]*)", r"(The repeat launch is [^<\n]*)"):
             plain = unescape(text).replace(" (shipped)", "")
             self.figures.find("", "launch verdict", surface, pattern, plain)
 

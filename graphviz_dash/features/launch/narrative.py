@@ -111,11 +111,14 @@ def summarize_launch_costs(costs: LaunchCosts) -> str:
     repeat = costs.lines.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
     if repeat is None:
         return describe_launch_costs(costs)
-    growth = "constant" if costs.is_constant else "growing"
     return (
-        f"{costs.recording.environment.gpu_name} launches linear chains in {growth} time, from "
+        f"On {costs.recording.environment.gpu_name}, {_format_growth(costs)}, from "
         f"{format_ns(repeat.base_ns)} of CPU time."
     )
+
+
+def _format_growth(costs: LaunchCosts) -> str:
+    return f"launch cost of linear chains {'is flat' if costs.is_constant else 'grows'}"
 
 
 def describe_launch_costs(costs: LaunchCosts) -> str:
@@ -125,10 +128,9 @@ def describe_launch_costs(costs: LaunchCosts) -> str:
     gpu = costs.recording.environment.gpu_name
     if repeat is None:
         return f"Too few linear chains were measured on {gpu} to determine how launch time grows."
-    growth = "constant" if costs.is_constant else "growing"
     knee = f" up to {format_count(repeat.knee)} nodes" if repeat.knee else ""
     text = (
-        f"{gpu} launches linear chains in {growth} time: a repeat launch uses "
+        f"On {gpu}, {_format_growth(costs)}: a repeat launch uses "
         f"{format_ns(repeat.base_ns)} of CPU time{knee} and {repeat.slope_ns:.2f} ns (95%: "
         f"{format_interval(repeat.slope_interval)}) more per "
         f"{'further ' if repeat.knee else ''}node"
@@ -244,17 +246,18 @@ def summarize_verdicts(graphs: Sequence[ProgramGraph]) -> str:
     if len(graphs) == 1:
         ((graph, verdict_of),) = verdicts
         label = _format_judged_graph(graph, verdict_of)
-        return f"Its repeat launch is {verdict_of.verdict.value}: {label}."
+        return f"The repeat launch is {verdict_of.verdict.value}: {label}."
     parts = []
     for verdict in Verdict:
-        names = [
-            _format_judged_graph(graph, verdict_of)
-            for graph, verdict_of in verdicts
-            if verdict_of.verdict is verdict
+        judged = [
+            (graph, verdict_of) for graph, verdict_of in verdicts if verdict_of.verdict is verdict
         ]
-        if names:
-            verb = "is" if len(names) == 1 else "are"
-            parts.append(f"{_list_names(names)} {verb} {verdict.value}")
+        if judged:
+            count = pluralize(len(judged), "graph")
+            # The table of graphs has the others.
+            if verdict is Verdict.SLOWER:
+                count = _list_names([_format_judged_graph(*pair) for pair in judged])
+            parts.append(f"{count} {'is' if len(judged) == 1 else 'are'} {verdict.value}")
     if missing:
         verb = "is" if len(missing) == 1 else "are"
         parts.append(f"{pluralize(len(missing), 'graph')} {verb} unknown ({reasons})")

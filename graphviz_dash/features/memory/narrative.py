@@ -175,6 +175,18 @@ def describe_allocator(use: AllocatorState) -> str:
     return f"{text}."
 
 
+def summarize_allocators(uses: Sequence[AllocatorState]) -> str:
+    """Describe the reserved memory of one run fully, of several runs by one figure each."""
+    if len(uses) == 1:
+        return describe_allocator(uses[0])
+    sizes = [
+        f"{escape_control_characters(use.run)} {format_bytes(use.reserved)}"
+        + (" (at the time of a snapshot)" if use.is_snapshot else "")
+        for use in uses
+    ]
+    return f"Reserved at exit: {', '.join(sizes)}."
+
+
 def get_allocator_hint(runs: Sequence[Run]) -> str:
     """Explain how to record memory without a memory pass or statistics."""
     hint = "graphviz-dash collect --workload records a memory pass of each mode."

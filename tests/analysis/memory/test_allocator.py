@@ -6,7 +6,7 @@ from pathlib import Path
 
 from graphviz_dash.analysis.memory.allocator import AllocatorState, list_allocator_states
 from graphviz_dash.features.memory.chart import draw_allocator
-from graphviz_dash.features.memory.narrative import describe_allocator
+from graphviz_dash.features.memory.narrative import describe_allocator, summarize_allocators
 from graphviz_dash.ingest.load import load_experiment
 
 MIB = 1 << 20
@@ -42,3 +42,13 @@ def test_pools_are_told_first_and_what_is_not_known_is_left_out() -> None:
 
 def test_nothing_is_drawn_of_nothing() -> None:
     assert draw_allocator((), "dark") is None
+
+
+def test_several_runs_have_one_figure_each() -> None:
+    uses = [
+        AllocatorState("served", 200 * MIB, 20 * MIB, 30 * MIB, 50 * MIB, 2, None, 12),
+        AllocatorState("eager", 100 * MIB, 0, 0, 0, 0, 150 * MIB, 0),
+    ]
+    assert summarize_allocators(uses[1:]) == describe_allocator(uses[1])
+    figures = [f"{use.run} {use.reserved // MIB} MiB" for use in uses]
+    assert summarize_allocators(uses) == f"Reserved at exit: {', '.join(figures)}."

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 
 import pytest
 
@@ -9,6 +10,7 @@ from graphviz_dash.guidance.gaps import Part
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.ui.page.contents import find_empty_pages
 from tests.samples import SAMPLES
+from tests.test_wording import ODD
 from tests.ui.views.apptests import PAGES, LookIn, markup, shown
 
 EXPERIMENTS = sorted({path.parent.parent.name for path in SAMPLES.glob("*/*/manifest.json")})
@@ -24,6 +26,7 @@ DELETED = re.compile(
 """Text that no page repeats from a table or a document."""
 FOLDED = re.compile("Device-side launch|records are matched|A Memcpy node in the middle")
 """Text that pages show in an expander only."""
+TAG = re.compile("<[^>]*>")
 ABSENT = re.compile(r'<\w+ class="[^"]*\babsent\b[^"]*"([^>]*)>')
 
 
@@ -35,6 +38,8 @@ def check(name: str, **parameters: str) -> str:
     assert UNEXPLAINED.findall(text) == [], (name, parameters)
     assert [of for of in ABSENT.findall(text) if 'title="' not in of] == [], (name, parameters)
     assert DELETED.findall(text) == [], (name, parameters)
+    plain = unescape(TAG.sub("", text))
+    assert [phrase for phrase in ODD if phrase in plain] == [], (name, parameters)
     folded = "".join(str(piece.value) for fold in page.expander for piece in fold.get("html"))
     assert len(FOLDED.findall(text)) == len(FOLDED.findall(folded)), (name, parameters)
     assert [box.value for box in (*page.error, *page.warning)] == [], (name, parameters)

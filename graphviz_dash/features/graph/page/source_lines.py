@@ -11,9 +11,9 @@ from graphviz_dash.features.graph.narrative import explain_missing_code
 from graphviz_dash.features.graph.page.graph_tables import FIND
 from graphviz_dash.model.run import Run
 from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.frame import show_fold
 from graphviz_dash.ui.page.markup import (
     escape_html,
-    format_details,
     format_element,
     format_table,
     show_markup,
@@ -43,23 +43,19 @@ def show_source_lines(table: NodeTable, run: Run, node: int | None, *, above_dra
     current = None if node is None else table.rows[node].origin.source
     lines = tuple(sorted(lines, key=lambda line: line.source != current))
     first_lines, other_lines = lines[:_FIRST_LINES], lines[_FIRST_LINES:_MAX_LISTED]
-    pieces = [_format_lines(first_lines, current)]
-    if other_lines:
-        pieces.append(
-            format_details(
-                f"{pluralize(len(lines) - _FIRST_LINES, 'more source line')}",
-                _format_lines(other_lines, current),
-            )
-        )
-    if reason := explain_missing_code(run, lines):
-        pieces.append(format_element("p", escape_html(reason), "muted"))
-    section = format_element("section", "".join(pieces), "code-lines")
+    reason = explain_missing_code(run, lines)
+    note = format_element("p", escape_html(reason), "muted") if reason else ""
+    section = _format_lines(first_lines, current) + note
     show_markup(section, _LOWER_DRAWING if above_drawing else "")
+    if other_lines:
+        title = f"{pluralize(len(lines) - _FIRST_LINES, 'more source line')}"
+        show_fold(title, "lines", lambda: show_markup(_format_lines(other_lines, current)))
 
 
 def _format_lines(lines: Sequence[LineShare], current: str | None) -> str:
     rows = [_format_line(line, is_current=line.source == current) for line in lines]
-    return format_table(map(escape_html, _HEAD), [("", rows)], "source-lines")
+    table = format_table(map(escape_html, _HEAD), [("", rows)], "source-lines")
+    return format_element("section", table, "code-lines")
 
 
 def _format_line(line: LineShare, *, is_current: bool) -> list[str]:

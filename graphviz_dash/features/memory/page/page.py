@@ -21,13 +21,13 @@ from graphviz_dash.features.memory.narrative import (
     TOTAL_ROWS,
     SizeRow,
     build_memory_pass_hint,
-    describe_allocator,
     describe_memory_cost,
     describe_snapshot,
     get_allocator_hint,
     list_part_rows,
     list_size_columns,
     list_stage_columns,
+    summarize_allocators,
 )
 from graphviz_dash.features.memory.page.memory_pools import show_pools_panel
 from graphviz_dash.features.memory.snapshots import SNAPSHOT_GROUPS, list_snapshots
@@ -110,11 +110,8 @@ def render() -> None:
 
 
 def _show_allocator(selection: SelectedExperiment, uses: Sequence[AllocatorState]) -> None:
-    show_markup(
-        "".join(
-            format_element("p", escape_html(describe_allocator(use)), "sentence") for use in uses
-        )
-    )
+    if uses:
+        show_markup(format_element("p", escape_html(summarize_allocators(uses)), "sentence"))
     chart = get_figure(selection.key, "memory-allocator", lambda theme: draw_allocator(uses, theme))
     if chart is not None:
         draw_figure(chart, "memory-allocator")

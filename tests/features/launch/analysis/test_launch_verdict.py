@@ -68,7 +68,7 @@ def test_the_answer_on_a_recorded_step() -> None:
     assert found.predicted_ns == pytest.approx(chain + 4 * costs.others["Memset"].ns)
     assert found.reference_ratios.low <= found.ratio <= (found.reference_ratios.high or 0)
     assert summarize_verdicts([own]).startswith(
-        "Its repeat launch is as fast as expected: graph-0 of"
+        "The repeat launch is as fast as expected: graph-0 of"
     )
     assert "graphs of launch-h200 had for the same numbers of nodes" in describe_own_graph(own)
 
