@@ -319,8 +319,10 @@ def main() -> int:
     if not options.summary:
         samples = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())
         experiments = options.experiments or samples
-        earlier = read_visits(options.folder) if options.resume else []
-        done = {(visit.page, visit.experiment) for visit in earlier if not visit.faults}
+        previous_visits = read_visits(options.folder) if options.resume else []
+        visited_pages = {
+            (visit.page, visit.experiment) for visit in previous_visits if not visit.faults
+        }
         with sync_playwright() as playwright, (options.folder / _RESULTS).open("ab") as results:
             browser = playwright.chromium.launch(
                 executable_path=system_chromium(), args=[*CHROMIUM_OPTIONS]
@@ -340,7 +342,7 @@ def main() -> int:
             )
             for name in options.pages:
                 for experiment in experiments[:1] if name in SHARED_PAGES else experiments:
-                    if (name, experiment) in done:
+                    if (name, experiment) in visited_pages:
                         continue
                     results.write(msgspec.json.encode(walk.visit_safely(name, experiment)) + b"\n")
                     results.flush()

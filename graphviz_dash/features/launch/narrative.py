@@ -249,15 +249,15 @@ def summarize_verdicts(graphs: Sequence[ProgramGraph]) -> str:
         return f"The repeat launch is {verdict_of.verdict.value}: {label}."
     parts = []
     for verdict in Verdict:
-        judged = [
+        pairs = [
             (graph, verdict_of) for graph, verdict_of in verdicts if verdict_of.verdict is verdict
         ]
-        if judged:
-            count = pluralize(len(judged), "graph")
+        if pairs:
+            count = pluralize(len(pairs), "graph")
             # The table of graphs has the others.
             if verdict is Verdict.SLOWER:
-                count = _list_names([_format_judged_graph(*pair) for pair in judged])
-            parts.append(f"{count} {'is' if len(judged) == 1 else 'are'} {verdict.value}")
+                count = _list_names([_format_judged_graph(*pair) for pair in pairs])
+            parts.append(f"{count} {'is' if len(pairs) == 1 else 'are'} {verdict.value}")
     if missing:
         verb = "is" if len(missing) == 1 else "are"
         parts.append(f"{pluralize(len(missing), 'graph')} {verb} unknown ({reasons})")
