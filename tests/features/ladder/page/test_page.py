@@ -33,7 +33,7 @@ def test_a_server(service: Path) -> None:
     page = shown("graphs", experiment="service")
     said = markup(page)
     reasons = {link.label: link.reason for link in page_links(page)[:11]}
-    assert reasons["Compile"] == "Nothing here was compiled by torch.compile"
+    assert reasons["Compile"] == "No run used torch.compile"
     assert reasons["Doctor"] == "No doctor examined these runs"
     assert not reasons["Graph"]
     assert "6 graphs in 1 family, 500 steps replayed, 10 steps without a matching graph" in said
