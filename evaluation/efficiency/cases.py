@@ -137,33 +137,6 @@ def build_gates(*, joint: bool = False) -> Step:
     return step
 
 
-def build_heads(*, joint: bool = False) -> Step:
-    """Build six layers of attention, whose kernel reads parts of a merged result as fast."""
-    count, width, heads = 1 if joint else 3, 768, 12
-    layers = [
-        nn.Linear(width, width * (3 // count), bias=False).to(DEVICE, torch.bfloat16)
-        for _ in range(count * 6)
-    ]
-    batch = torch.randn(128, width, device=DEVICE, dtype=torch.bfloat16)
-
-    @torch.no_grad()
-    def step() -> torch.Tensor:
-        state = batch
-        for position in range(6):
-            if joint:
-                parts = layers[position](state).chunk(3, -1)
-            else:
-                parts = tuple(layer(state) for layer in layers[3 * position : 3 * position + 3])
-            query, key, value = (
-                part.view(1, 128, heads, width // heads).transpose(1, 2) for part in parts
-            )
-            attention = functional.scaled_dot_product_attention(query, key, value)
-            state = attention.transpose(1, 2).reshape(128, width)
-        return state
-
-    return step
-
-
 def _build_convolutions(*, tf32: bool) -> Callable[[], Step]:
     def make() -> Step:
         layers = [
@@ -434,7 +407,6 @@ CASES: Final = (
     Case("tf32-stages", _build_stages(tf32=False), _build_stages(tf32=True)),
     Case("tf32-batches", _build_batches(tf32=False), _build_batches(tf32=True)),
     Case("merge-gates", build_gates, lambda: build_gates(joint=True), graph=True),
-    Case("merge-heads", build_heads, lambda: build_heads(joint=True), graph=True),
     Case("decoder", _build_decoder(inductor=False), _build_decoder(inductor=True)),
 )
 """All cases. They were chosen before they were measured."""

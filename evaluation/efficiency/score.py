@@ -60,7 +60,7 @@ CASE_REMEDIES: Final[Mapping[str, Remedy]] = {
     **dict.fromkeys(("rms-chain", "gate-chain", "tiny-chain", "decoder"), Remedy.FUSE),
     "average-loop": Remedy.FOREACH,
     "casts": Remedy.CASTS,
-    **dict.fromkeys(("merge-qkv", "merge-gates", "merge-heads"), Remedy.MERGE),
+    **dict.fromkeys(("merge-qkv", "merge-gates"), Remedy.MERGE),
 }
 """The advice that each case applies."""
 

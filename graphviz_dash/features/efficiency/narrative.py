@@ -268,10 +268,7 @@ def describe_programmatic(report: EfficiencyReport) -> str | None:
 def describe_device_half(audit: ProgrammaticEdges) -> str:
     """Describe which kernels wait and trigger, by their code."""
     if audit.unread == audit.edges:
-        return (
-            "It is unknown whether their kernels wait and trigger: this recording has no code of "
-            "them."
-        )
+        return "It is unknown whether their kernels wait and trigger: their code was not read."
     texts = []
     if audit.without_trigger:
         count = pluralize(len(audit.without_trigger), "first kernel")

@@ -185,7 +185,7 @@ def _is_dependent(search: Search, siblings: Sequence[int], index: int) -> bool:
 def _select_operands(
     search: Search, index: int, others: Sequence[int], *, common: bool
 ) -> list[Operand]:
-    """Return the operands with or without common memory with other calls."""
+    """Return the operands that share memory with other calls, or those that do not."""
     memory = [operand for other in others for operand in search.list_operands(other)]
     return [
         operand for operand in search.list_operands(index) if _overlap([operand], memory) is common

@@ -24,7 +24,7 @@ export class Toolbar {
       makeButton("Full screen", "Full screen (X)", () => dag.toggleFullScreen()),
       makeButton(
         "Reset folding",
-        "Fold the graph as at first",
+        "Restore the initial folding",
         () => dag.loader.load({ fresh: true, fit: true }),
       ),
       this.byModule,
