@@ -52,9 +52,13 @@ class DriverAllocation:
 
     def find_end(self) -> Literal["freed", "reused"] | None:
         """Return what became of the memory, or None while it lives."""
+        # The number alone, one call of the driver, shows that the memory lives.
+        identity = _read_identity(self.begin)
+        if identity is not None and identity == self.identity:
+            return None
         if find_extent(self.begin) is None:
             return "freed"
-        return None if _read_identity(self.begin) == self.identity else "reused"
+        return None if identity == self.identity else "reused"
 
 
 def find_allocation(address: int) -> DriverAllocation | None:

@@ -64,6 +64,18 @@ class _WatchedGraph:
         self.count.next_check = 0
 
 
+@dataclass
+class _SharedMemory:
+    item: WatchedMemory
+    users: list[tuple[_WatchedGraph, int]] = field(default_factory=list)
+    """Graphs that use it, with the position in their ``memory``."""
+
+    def handle_death(self, spot: SourceLocation | None, fate: Fate = "freed") -> None:
+        for entry, position in self.users:
+            if position not in entry.reports:
+                entry.handle_death(position, spot, fate)
+
+
 class LifetimeWatch:
     """Reports memory that a replay would use after its end.
 
@@ -76,6 +88,8 @@ class LifetimeWatch:
         self._report = report
         self._strict = strict
         self._graphs: dict[str, _WatchedGraph] = {}
+        self._memory: dict[tuple[object, int], _SharedMemory] = {}
+        """Memory that is compared with the allocator and the driver, by identity."""
         self._pools: dict[tuple[int, int], weakref.WeakSet[Any]] = {}
         self._references: list[weakref.ref[Any]] = []
         self._parameters: list[weakref.ref[torch.Tensor]] = []
@@ -145,6 +159,10 @@ class LifetimeWatch:
                 for source in sources
                 if isinstance(source, torch.nn.Parameter) and source.requires_grad
             ]
+        for position, item in enumerate(entry.memory):
+            if item.pool is None:
+                shared = self._memory.setdefault(item.identity, _SharedMemory(item))
+                shared.users.append((entry, position))
         for position, (kind, identity) in enumerate(memory):
             if kind == "tensor":
                 # torch keeps the storage's Python object until the memory is released.
@@ -164,6 +182,7 @@ class LifetimeWatch:
         for entry in self._graphs.values():
             entry.count.next_check = sys.maxsize
         self._graphs = {}
+        self._memory = {}
 
     def check(self, graph_id: str) -> None:
         """Check a graph's memory before its next counted replay; plan the next check."""
@@ -225,30 +244,26 @@ class LifetimeWatch:
 
     def _find_freed_blocks(self, spot: SourceLocation | None) -> None:
         """Note blocks without a tensor that the allocator no longer has, freed by ``spot``."""
-        blocks = [
-            (entry, position, item.begin)
-            for entry in self._graphs.values()
-            for position, item in enumerate(entry.memory)
-            if item.owner == "workspace" and position not in entry.reports
-        ]
+        blocks = {
+            identity: shared.item.begin
+            for identity, shared in self._memory.items()
+            if shared.item.owner == "workspace"
+        }
         if not blocks:
             return
         live = {begin for segment in read_segments() for begin, _ in segment.live}
-        for entry, position, begin in blocks:
+        for identity, begin in blocks.items():
             if begin not in live:
-                entry.handle_death(position, spot)
+                self._memory.pop(identity).handle_death(spot)
 
     def _compare(self) -> None:
         """Compare addresses, blocks and allocations with those of the captures."""
         start_ns = perf_counter_ns()
         self._find_freed_blocks(None)
-        for entry in self._graphs.values():
-            for position, item in enumerate(entry.memory):
-                if position in entry.reports:
-                    continue
-                fate = find_fate(item)
-                if fate is not None:
-                    entry.handle_death(position, None, fate)
+        fates = {identity: find_fate(shared.item) for identity, shared in self._memory.items()}
+        for identity, fate in fates.items():
+            if fate is not None:
+                self._memory.pop(identity).handle_death(None, fate)
         now = perf_counter_ns()
         self._next_comparison = now + _BUDGET * (now - start_ns)
 

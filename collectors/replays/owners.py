@@ -45,6 +45,12 @@ class WatchedMemory:
     spot: SourceLocation | None = None
     """Line that allocated it. None if not recorded."""
 
+    @property
+    def identity(self) -> tuple[object, int]:
+        """Alike for all graphs that use the memory."""
+        owner = self.allocation if self.storage is None else self.storage.cdata
+        return owner, self.begin
+
 
 class OwnerFinder:
     """Finds the owners of addresses of one graph, whose own pool is no owner.
