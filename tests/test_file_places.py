@@ -73,7 +73,7 @@ WRITES: Final[Mapping[str, Sequence[str]]] = {
         "collectors/predict/worker.py:_time_workload",
         "collectors/predict/worker.py:report",
         "collectors/process/results.py:write_result",
-        "collectors/replays/ask.py:check_workload",
+        "collectors/replays/ask.py:prepare_check",
         "collectors/replays/worker.py:main",
     ),
     "tests/collectors/passes/test_trace_file.py::"
@@ -185,7 +185,7 @@ READS: Final[Mapping[str, Sequence[str]]] = {
         "collectors/predict/run.py:_write_bundles",
         "collectors/predict/worker.py:main",
         "collectors/process/results.py:read_json",
-        "collectors/replays/ask.py:check_workload",
+        "collectors/replays/ask.py:_check",
         "collectors/replays/worker.py:main",
     ),
     "tests/collectors/passes/test_trace_file.py::"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from collectors.doctor.recovery import (
 )
 from collectors.doctor.requests import DoctorRequest
 from collectors.program.launcher import require_hook
-from collectors.replays.ask import CheckedWorkload, check_workload
+from collectors.replays.ask import CheckedWorkload, prepare_check
 from collectors.workloads import get_factory_path
 from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.errors import GraphvizDashError, escape_control_characters
@@ -62,11 +64,16 @@ def examine(
     output.mkdir(parents=True, exist_ok=True)
     command = msgspec.json.decode(typed, type=tuple[str, ...])
     finish_examinations(output, partial(click.echo, err=True))
-    with Staging(output, STAGING_NAME) as staging:
+    with Staging(output, STAGING_NAME) as staging, ExitStack() as stack:
         scratch = staging.path
         replay_result: CheckedWorkload | None = None
         if workload is not None:
             factory = get_factory_path(workload)
+            check: Callable[[], CheckedWorkload] | None = None
+            if replays:
+                request = DoctorRequest(factory, seed, warmup, steps, str(scratch), settings)
+                # Its imports last as long as the examination.
+                check = stack.enter_context(prepare_check(request, scratch))
             outcome = examine_workload(factory, seed, warmup, steps, scratch, settings)
             if not isinstance(outcome, DoctorReport):
                 location_text = f" at {outcome.location}" if outcome.location else ""
@@ -76,9 +83,8 @@ def examine(
                     f"{escape_control_characters(first)}"
                 )
             examination = Examination((outcome,), None)
-            if replays:
-                request = DoctorRequest(factory, seed, warmup, steps, str(scratch), settings)
-                replay_result = check_workload(request, scratch)
+            if check is not None:
+                replay_result = check()
             info = WorkloadInfo(workload, factory, seed, warmup, steps, 0)
         else:
             require_hook(program, ("torch", "cuda.bindings", "msgspec"))

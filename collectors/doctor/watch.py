@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 import torch
 from cuda.bindings import runtime
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from collectors.doctor.classify import (
@@ -26,6 +25,7 @@ from collectors.doctor.clock import StreamClock
 from collectors.doctor.conditionals import is_in_body
 from collectors.doctor.events import Event, StepLog, TensorUse, Violation
 from collectors.doctor.places import SourceLocation, find_thread_location, find_user_location
+from collectors.operator_mode import OperatorMode
 from graphviz_dash.model.doctor import Evidence, RuleId
 
 Key: TypeAlias = tuple[str, SourceLocation | None]
@@ -329,28 +329,22 @@ class StepWatch:
         )
 
 
-class OperatorObserver(TorchDispatchMode):
+class OperatorObserver(OperatorMode):
     """Sends every operator of a thread, and of its backward passes, to a watch."""
 
     def __init__(self, watch: StepWatch) -> None:
         super().__init__()
         self._watch = watch
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        keyword_arguments = kwargs or {}
+    def dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator under the watch."""
         if torch.is_inference_mode_enabled():
             # Otherwise torch has already decomposed composite operators.
             with self:
-                result = func.decompose(*args, **keyword_arguments)
+                result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
                 return result
-        return self._watch.run_operator(func, args, keyword_arguments)
+        return self._watch.run_operator(func, args, kwargs)
 
 
 @contextmanager

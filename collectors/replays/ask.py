@@ -6,9 +6,10 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -49,30 +50,40 @@ class CheckedWorkload:
     """The step's graph without hashes, followed by its bodies. Empty if the capture failed."""
 
 
-def check_workload(request: DoctorRequest, scratch: Path) -> CheckedWorkload:
-    """Check the replays of a workload's step in a separate process.
+@contextmanager
+def prepare_check(request: DoctorRequest, scratch: Path) -> Iterator[Callable[[], CheckedWorkload]]:
+    """Start a process that imports torch, and yield the function that checks a workload in it.
 
-    A process whose replay hangs is ended after the hang is known.
+    The process uses no GPU before that call, and ends with the block. A process whose replay hangs
+    is ended after the hang is known.
 
     Raises:
-        GraphvizDashError: The workload is invalid.
+        GraphvizDashError: The workload is invalid; raised by the function.
     """
-    hangs: list[ReplayStop] = []
     with create_marks_folder(scratch) as folder:
         file = scratch / "replays-request.json"
         file.write_bytes(msgspec.json.encode(msgspec.structs.replace(request, marks=str(folder))))
-        process = subprocess.Popen(
+        with subprocess.Popen(
             [*PYTHON, "-m", "collectors.replays.worker", str(file)],
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
             env=os.environ | SAFE_PATH | {PARENT: str(os.getpid())},
-        )
-        monitor = ReplayMonitor(scratch, HANG_SECONDS, hangs.extend)
-        stderr = _wait(process, monitor, hangs)
-        stops = monitor.collect(process.returncode)
-        graphs = tuple(monitor.read_first_graph())
+        ) as process:
+            try:
+                yield partial(_check, process, scratch)
+            finally:
+                process.kill()
+
+
+def _check(process: subprocess.Popen[str], scratch: Path) -> CheckedWorkload:
+    hangs: list[ReplayStop] = []
+    monitor = ReplayMonitor(scratch, HANG_SECONDS, hangs.extend)
+    stderr = _wait(process, monitor, hangs)
+    stops = monitor.collect(process.returncode)
+    graphs = tuple(monitor.read_first_graph())
     if process.returncode == InputError.exit_code and not stops.stops:
         lines = [line for line in stderr.splitlines() if line.strip()]
         raise GraphvizDashError(
@@ -93,11 +104,13 @@ def check_workload(request: DoctorRequest, scratch: Path) -> CheckedWorkload:
 def _wait(
     process: subprocess.Popen[str], monitor: ReplayMonitor, hangs: Sequence[ReplayStop]
 ) -> str:
-    """Wait for a process, reading its marks, and end it after a hang. Returns its stderr."""
+    """Let a process start, read its marks, and end it after a hang. Returns its stderr."""
+    start: str | None = "\n"
     while True:
         try:
-            return process.communicate(timeout=POLL_S)[1] or ""
+            return process.communicate(start, timeout=POLL_S)[1] or ""
         except subprocess.TimeoutExpired:
+            start = None
             monitor.poll()
             if hangs:
                 process.kill()

@@ -18,11 +18,11 @@ from typing import Any, Final
 import torch
 from cuda.bindings import driver
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from collectors.doctor.places import SourceLocation, find_thread_location, find_user_location
 from collectors.driver.calls import call
+from collectors.operator_mode import OperatorMode
 from collectors.replays.facts import OperatorFacts, Slot, TensorFacts
 from collectors.replays.kernels import MAX_DIMENSIONS, SLOT_WORDS, get_kernels
 from graphviz_dash.model.replay_check import HashedRole
@@ -133,7 +133,7 @@ class HashLog:
         )
 
 
-class OperatorRecorder(TorchDispatchMode):
+class OperatorRecorder(OperatorMode):
     """Records the operators of a thread, and of its backward passes.
 
     Args:
@@ -206,29 +206,17 @@ class OperatorRecorder(TorchDispatchMode):
         if threading.get_ident() == self._owner and self._modules:
             self._modules.pop()
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        return self.dispatch(func, types, args, kwargs)
-
-    def dispatch(
-        self, func: Any, _types: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None
-    ) -> Any:
+    def dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run and record an operator."""
-        keyword_arguments = kwargs or {}
         if torch.is_inference_mode_enabled():
             # Otherwise torch has already decomposed composite operators.
             with self:
-                result = func.decompose(*args, **keyword_arguments)
+                result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
                 return result
         if func._schema.name.startswith("profiler::"):
-            return func(*args, **keyword_arguments)
-        return self._run(func, args, keyword_arguments)
+            return func(*args, **kwargs)
+        return self._run(func, args, kwargs)
 
     def _run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         before: _Call | None = None
@@ -439,25 +427,6 @@ class OperatorRecorder(TorchDispatchMode):
             return 0
         graph = get_captured_graph(self._origin)
         return 0 if graph is None else int(call(driver.cuGraphGetNodes, graph, 0)[1])
-
-
-_dispatch_outside_compiler = OperatorRecorder.__torch_dispatch__
-"""torch's wrapper of the method, which imports torch.compile: seconds for a program without it."""
-
-
-def _dispatch(
-    recorder: OperatorRecorder,
-    func: Any,
-    types: Any,
-    args: tuple[Any, ...] = (),
-    kwargs: dict[str, Any] | None = None,
-) -> Any:
-    is_compiler_loaded = "torch._dynamo" in sys.modules
-    dispatch = _dispatch_outside_compiler if is_compiler_loaded else OperatorRecorder.dispatch
-    return dispatch(recorder, func, types, args, kwargs)
-
-
-setattr(OperatorRecorder, "__torch_dispatch__", _dispatch)  # noqa: B010  (mypy: a method)
 
 
 def find_written(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:

@@ -47,7 +47,7 @@ class WatchedMemory:
 
     @property
     def identity(self) -> tuple[object, int]:
-        """Alike for all graphs that use the memory."""
+        """Storage or allocation, and first address: equal for all graphs that use the memory."""
         owner = self.allocation if self.storage is None else self.storage.cdata
         return owner, self.begin
 

@@ -1,7 +1,8 @@
 """Check a workload's replays in this process: ``python -m collectors.replays.worker FILE``.
 
-A marked capture is replayed first, so that a crash or hang is known by its node. Exit codes: 0 the
-check is written; 1 the step failed; 2 the request is invalid, see stderr.
+The check begins with the first line on stdin; its imports last seconds and need no GPU. A marked
+capture is replayed first, so that a crash or hang is known by its node. Exit codes: 0 the check is
+written or not requested; 1 the step failed; 2 the request is invalid, see stderr.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from graphviz_dash.errors import GraphvizDashError
 def main(arguments: list[str]) -> int:
     """Check the step named in the request file."""
     exit_with_parent()
+    if not sys.stdin.readline():
+        return 0
     request = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=DoctorRequest)
     folder = Path(request.out)
     name = f"{os.getpid()}-{time.time_ns()}"
