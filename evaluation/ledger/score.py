@@ -33,7 +33,7 @@ from graphviz_dash.model.run import Run
 
 SERVER: Final = Path(__file__).with_name("server.py")
 MIB: Final = 1 << 20
-PROCESS_LIMIT: Final = 60
+PROCESS_LIMIT: Final = 80
 """Number of processes that import torch at the same time, before one after the other uses the GPU.
 """
 REPETITIONS: Final = 3
@@ -230,6 +230,9 @@ TIMED_CONFIGURATIONS: Final = (
 class Runner:
     """Runs the decoder in several configurations; one at a time uses the GPU."""
 
+    launcher: tuple[str, ...] = ()
+    """Options of Python that start the decoder."""
+
     def __init__(self, output: Path, limit_s: float) -> None:
         self.output = output
         self.facts: dict[str, list[dict[str, Any]]] = {}
@@ -245,21 +248,25 @@ class Runner:
         """Run ``jobs``: name, settings, and True to record. Names may repeat."""
         with self._start(jobs) as processes:
             for name, gate, process in processes:
-                if self.remaining_s < 6:
-                    process.kill()
-                    continue
-                gate.touch()
-                try:
-                    text, errors = process.communicate(timeout=max(self.remaining_s - 3, 1))
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    print("TIMEOUT", name)
-                    continue
-                lines = [line[6:] for line in text.splitlines() if line.startswith("FACTS ")]
-                if lines:
-                    self.facts.setdefault(name, []).append(json.loads(lines[0]))
-                else:
-                    print("FAILED", name, process.returncode, errors[-600:])
+                self.let_go(name, gate, process)
+
+    def let_go(self, name: str, gate: Path, process: subprocess.Popen[str]) -> None:
+        """Let a waiting process use the GPU, and read its facts."""
+        if self.remaining_s < 6:
+            process.kill()
+            return
+        gate.touch()
+        try:
+            text, errors = process.communicate(timeout=max(self.remaining_s - 3, 1))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            print("TIMEOUT", name)
+            return
+        lines = [line[6:] for line in text.splitlines() if line.startswith("FACTS ")]
+        if lines:
+            self.facts.setdefault(name, []).extend(json.loads(line) for line in lines)
+        else:
+            print("FAILED", name, process.returncode, errors[-600:])
 
     @contextmanager
     def _start(
@@ -290,7 +297,7 @@ class Runner:
         self, job: tuple[str, Settings, bool], gate: Path
     ) -> tuple[str, Path, subprocess.Popen[str]]:
         name, (arguments, environment), record_program = job
-        command = [sys.executable, str(SERVER), *arguments, "--gate", str(gate)]
+        command = [sys.executable, *self.launcher, str(SERVER), *arguments, "--gate", str(gate)]
         if record_program:
             self._recordings += 1
             target = self.output / f"{name}-{self._recordings:02}"
@@ -313,11 +320,8 @@ class Runner:
 
     def load(self, name: str) -> list[Run]:
         """Load the recordings of a configuration."""
-        return [
-            load_run(folder / "recorded", traces=False)
-            for folder in sorted(self.output.glob(f"{name}-[0-9]*"))
-            if (folder / "recorded" / "manifest.json").exists()
-        ]
+        manifests = self.output.glob(f"{name}-[0-9]*/recorded*/manifest.json")
+        return [load_run(manifest.parent, traces=False) for manifest in sorted(manifests)]
 
     def measure(self, name: str) -> Measurement | None:
         """Return used memory at the first replay, and times from the first use of the GPU."""

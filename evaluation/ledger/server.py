@@ -16,7 +16,7 @@ import time
 from typing import Any
 
 import torch
-from torch import nn
+from torch import distributed, nn
 from torch.nn import functional
 
 HEAD = 64
@@ -48,13 +48,29 @@ class Layer(nn.Module):
         cache[0, :batch].index_copy_(2, place, k)
         cache[1, :batch].index_copy_(2, place, v)
         attention = functional.scaled_dot_product_attention(q, cache[0, :batch], cache[1, :batch])
-        x = x + self.out(attention.reshape(batch, -1))
+        x = x + add_up(self.out(attention.reshape(batch, -1)))
         gate, value = self.up(self.second_norm(x)).chunk(2, -1)
-        return x + self.down(functional.silu(gate) * value)
+        return x + add_up(self.down(functional.silu(gate) * value))
+
+
+def add_up(share: torch.Tensor) -> torch.Tensor:
+    """Sum the shares of all ranks, if there are processes for them."""
+    if distributed.is_initialized():
+        distributed.all_reduce(share)
+    return share
+
+
+def concatenate(logits: torch.Tensor, ranks: int) -> torch.Tensor:
+    """Concatenate the logits of all ranks. Without processes for them, repeat those of one."""
+    if not distributed.is_initialized():
+        return torch.cat([logits] * ranks, -1)
+    parts = logits.new_empty((ranks, *logits.shape))
+    distributed.all_gather_into_tensor(parts, logits)
+    return torch.cat(parts.unbind(), -1)
 
 
 class Decoder(nn.Module):
-    """A decoder, or one rank's share of it. The shares are not summed."""
+    """A decoder, or one rank's share of it. The shares are summed only with ``--distributed``."""
 
     def __init__(self, layers: int, width: int, ranks: int) -> None:
         super().__init__()
@@ -71,7 +87,7 @@ class Decoder(nn.Module):
             x = layer(x, cache, place)
         logits = self.head(x)
         if self.ranks > 1:
-            logits = torch.cat([logits] * self.ranks, -1)
+            logits = concatenate(logits, self.ranks)
         return logits.float().softmax(-1)
 
 
@@ -80,7 +96,12 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--sizes", default="64,32,16,8,4,2,1")
     parser.add_argument("--pools", choices=("one", "each"), default="one")
     parser.add_argument("--streams", choices=("one", "each"), default="one")
-    parser.add_argument("--warm", choices=("each", "all"), default="each")
+    parser.add_argument(
+        "--warm",
+        choices=("each", "all", "first"),
+        default="each",
+        help="warm up each size before its capture, all before the first, or only the first",
+    )
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--length", type=int, default=256)
@@ -92,6 +113,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--gate", default="", help="wait for this file before using the GPU")
     parser.add_argument("--share", action="store_true", help="one executable for all sizes")
     parser.add_argument("--ranks", type=int, default=1, help="share of one tensor-parallel rank")
+    parser.add_argument("--distributed", action="store_true", help="one process for each rank")
     parser.add_argument("--replays", type=int, default=40)
     return parser.parse_args()
 
@@ -105,6 +127,8 @@ class Server:
         self.used: dict[str, int] = {}
         self.seconds: dict[str, float] = {}
         self.cpu_seconds: dict[str, float] = {}
+        self.instantiation_seconds = 0.0
+        """With the ends of the captures."""
         self.graphs: dict[int, Any] = {}
         self.pool: Any = None
         self.side: Any = None
@@ -153,6 +177,8 @@ class Server:
         stream = torch.cuda.Stream() if self.options.streams == "each" else None
         with torch.cuda.graph(graph, pool=pool, stream=stream):
             output = self.decode(size)
+            begin = time.perf_counter()
+        self.instantiation_seconds += time.perf_counter() - begin
         self.pool = self.pool or graph.pool()
         self.graphs[size] = graph, output
 
@@ -165,17 +191,24 @@ class Server:
             for size in self.sizes:
                 self.warm_up(size)
         for size in self.sizes:
-            if self.options.warm == "each":
+            if self.options.warm == "each" or (
+                self.options.warm == "first" and size == self.sizes[0]
+            ):
                 self.warm_up(size)
             self.capture(size)
 
     def share(self) -> None:
-        """Use one executable for all sizes, and count the sizes that it serves."""
+        """Use one executable for all sizes: launch it, then count the sizes that it serves."""
         driver = ctypes.CDLL("libcuda.so.1")
         executable = ctypes.c_void_p()
         handles = [ctypes.c_void_p(graph.raw_cuda_graph()) for graph, _ in self.graphs.values()]
+        begin = time.perf_counter()
         instantiate = driver.cuGraphInstantiateWithFlags
         assert instantiate(ctypes.byref(executable), handles[0], ctypes.c_ulonglong(0)) == 0
+        self.instantiation_seconds += time.perf_counter() - begin
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        assert driver.cuGraphLaunch(executable, stream) == 0
+        self.note("first replay")
         info = (ctypes.c_byte * 32)()
         begin = time.perf_counter()
         sizes = [
@@ -193,10 +226,17 @@ def main() -> None:
     if options.gate:
         open(f"{options.gate}.waiting", "w").close()
     while options.gate and not os.path.exists(options.gate):
-        time.sleep(0.01)
+        time.sleep(0.05)
     server.note_time("begin")
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    if options.distributed:
+        torch.cuda.set_device(device)
     torch.cuda.init()
     server.note("context")
+    if options.distributed:
+        distributed.init_process_group("nccl", device_id=device)
+        distributed.barrier()
+        server.note("process group")
     server.build()
     server.note("built")
     server.start()
@@ -206,19 +246,24 @@ def main() -> None:
         server.share()
     else:
         server.graphs[replay_sizes[0]][0].replay()
-    server.note("first replay")
+        server.note("first replay")
     for number in range(0 if options.share else options.replays):
         server.graphs[replay_sizes[number % len(replay_sizes)]][0].replay()
     server.note("end")
     facts: dict[str, Any] = {
         "options": vars(options),
+        "rank": int(os.environ.get("RANK", "0")),
         "used": server.used,
         "seconds": server.seconds,
         "cpu_seconds": server.cpu_seconds,
         "reserved": torch.cuda.memory_reserved(),
+        "instantiation_seconds": server.instantiation_seconds,
         "shared": getattr(server, "shared", None),
     }
     print("FACTS", json.dumps(facts), flush=True)
+    if options.distributed:
+        server.graphs.clear()
+        distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
