@@ -64,9 +64,9 @@ def concatenate(logits: torch.Tensor, ranks: int) -> torch.Tensor:
     """Concatenate the logits of all ranks. Without processes for them, repeat those of one."""
     if not distributed.is_initialized():
         return torch.cat([logits] * ranks, -1)
-    parts = logits.new_empty((ranks, *logits.shape))
+    parts = logits.new_empty((ranks * logits.shape[0], logits.shape[1]))
     distributed.all_gather_into_tensor(parts, logits)
-    return torch.cat(parts.unbind(), -1)
+    return torch.cat(parts.chunk(ranks), -1)
 
 
 class Decoder(nn.Module):
