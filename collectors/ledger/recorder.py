@@ -43,6 +43,7 @@ from collectors.ledger.samples import (
 from graphviz_dash.model.ledger import (
     AllocatorState,
     GraphStart,
+    LayerGroup,
     Ledger,
     LedgerSpan,
     MemorySample,
@@ -78,6 +79,7 @@ class _KnownState(NamedTuple):
     number: int
     segments: tuple[AllocatedSegment, ...]
     tensors: dict[int, OwnedTensor]
+    layers: tuple[LayerGroup, ...]
 
 
 class LedgerRecorder:
@@ -257,7 +259,7 @@ class LedgerRecorder:
             objects = self.holders.find_objects()
             tensors, layers = describe_tensors(objects), find_layers(objects.modules)
             state = build_state(segments, tensors, layers, is_search_complete=False)
-            self._first_state = _KnownState(len(self._states), segments, tensors)
+            self._first_state = _KnownState(len(self._states), segments, tensors, layers)
             self._states.append((self._samples[-1], state))
         self.holders.pause()
         self.add_span(SpanKind.RECORDER, "content of the allocator", begin, perf_counter_ns())
@@ -281,7 +283,8 @@ class LedgerRecorder:
                     build_state(
                         first.segments,
                         surviving_tensors | first.tensors,
-                        layers,
+                        # The program may have dropped its model since.
+                        first.layers or layers,
                         is_search_complete=True,
                     ),
                 )

@@ -30,11 +30,16 @@ def count_newly_frozen(*, frozen: bool, own: bool) -> int:
 
 
 def run_program(program: str) -> int:
+    return int(run_text(program))
+
+
+def run_text(program: str) -> str:
+    """Run ``program`` with a stand-in for torch, and return its output."""
     environment = {"PYTHONPATH": f"{FAKE}:{ROOT}"}
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return int(done.stdout)
+    return done.stdout
 
 
 def test_objects_frozen_by_the_interpreter_do_not_freeze_those_of_the_program() -> None:

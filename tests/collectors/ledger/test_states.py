@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.collectors.allocator.test_owners import run_program
+from tests.collectors.allocator.test_owners import run_program, run_text
 
 PROGRAM = """
 from collectors.ledger.samples import (
@@ -61,3 +61,34 @@ tensors = {0: WEIGHT, 10: CACHE, 100: CACHE}
 print(*select_surviving_tensors(tensors, BEFORE, now))
 """
     assert compute(body) == 10
+
+
+KEPT_LAYERS = """
+from types import SimpleNamespace
+from collectors.ledger import recorder as module
+from graphviz_dash.model.ledger import LayerGroup
+
+segments = (SimpleNamespace(pool=(0, 0), stream=0, bytes=6, live_blocks=((0, 6),)),)
+recorder = module.LedgerRecorder(guard=None)
+recorder._samples.append(object())
+recorder.holders.find_objects = lambda: SimpleNamespace(modules={first})
+module.list_tracked_objects = lambda collect: SimpleNamespace(modules={later})
+module.read_segments = lambda: segments
+module.describe_tensors = lambda objects: {{}}
+module.find_layers = lambda modules: tuple(LayerGroup("Layer", count, 1) for count in modules)
+recorder.record_known_state()
+recorder.record_state(collect=False)
+(_, before), (_, after) = recorder._states
+print(*(group.layers for group in before.layers))
+"""
+
+
+def test_layers_that_the_program_dropped_later_stay_in_the_first_state() -> None:
+    assert count_layers(first=[14], later=[]) == [14]
+    assert count_layers(first=[], later=[12]) == [12]
+
+
+def count_layers(first: list[int], later: list[int]) -> list[int]:
+    """Return the layers of the state before the first capture."""
+    text = run_text(KEPT_LAYERS.format(first=first, later=later))
+    return [int(number) for number in text.split()]
