@@ -97,23 +97,23 @@ def main(output: Path, limit_s: float) -> None:
         print("fit: rank, predicted ± interval, measured, error")
         for name, rows in predictions["fit"].items():
             for facts in runner.facts.get(name, []):
-                measured = facts["used"]["first replay"]
+                total = facts["used"]["first replay"]
                 for rank, used, error, lacks in rows:
                     if rank == facts["rank"] or name == "two":
                         print(
                             f"  {name}, rank {facts['rank']}: {used / MIB:.1f} ± "
-                            f"{error / MIB:.1f} | {measured / MIB:.1f} MiB, "
-                            f"{used / measured - 1:+.2%}{', without NCCL' if lacks else ''}"
+                            f"{error / MIB:.1f} | {total / MIB:.1f} MiB, "
+                            f"{used / total - 1:+.2%}{', without NCCL' if lacks else ''}"
                         )
 
-    recorded: list[tuple[str, Settings, bool]] = [
+    recordings: list[tuple[str, Settings, bool]] = [
         ("one", (list_options(), {}), True),
         ("two", (CHANGES["two"][2], {}), True),
     ]
-    measured: list[tuple[str, Settings, bool]] = [
+    runs: list[tuple[str, Settings, bool]] = [
         (name, (options, {}), False) for name, (_, _, options) in CHANGES.items()
     ]
-    runner.run_all([(recorded, finish_recordings), (measured, report)])
+    runner.run_all([(recordings, finish_recordings), (runs, report)])
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def add_up(share: torch.Tensor) -> torch.Tensor:
     return share
 
 
-def concatenate(logits: torch.Tensor, ranks: int) -> torch.Tensor:
+def join_logits(logits: torch.Tensor, ranks: int) -> torch.Tensor:
     """Concatenate the logits of all ranks. Without processes for them, repeat those of one."""
     if not distributed.is_initialized():
         return torch.cat([logits] * ranks, -1)
@@ -87,7 +87,7 @@ class Decoder(nn.Module):
             x = layer(x, cache, place)
         logits = self.head(x)
         if self.ranks > 1:
-            logits = concatenate(logits, self.ranks)
+            logits = join_logits(logits, self.ranks)
         return logits.float().softmax(-1)
 
 

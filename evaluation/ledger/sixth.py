@@ -30,7 +30,7 @@ HEAP: Final = (
     *("--width", "768", "--layers", "8", "--length", "96", "--sizes"),
     *("60,44,30,22,14,10,7,5,3,1", "--objects", "3500000", "--collect"),
 )
-MANY: Final = (
+SMALL_MODEL: Final = (
     *("--width", "512", "--layers", "32", "--length", "80", "--sizes"),
     ",".join(str(size) for size in range(40, 0, -1)),
 )
@@ -42,8 +42,8 @@ CONFIGURATIONS: Final[Mapping[str, Settings]] = {
     "used": ((*SCENE.base, "--side", "each", "--sizes", SCENE.used_sizes), {}),
     "heap": (HEAP, {}),
     "frozen": ((*HEAP, "--freeze"), {}),
-    "many": (MANY, {}),
-    "shared": ((*MANY, "--share"), {}),
+    "many": (SMALL_MODEL, {}),
+    "shared": ((*SMALL_MODEL, "--share"), {}),
     "cold": ((*COMMON, "--warm", "first"), {}),
     "all": ((*COMMON, "--warm", "all"), {}),
     "base, expandable": (COMMON, EXPANDABLE),
@@ -65,16 +65,16 @@ CASES: Final = (
 )
 """Wasteful configuration, frugal configuration, advice."""
 
-RECORDED: Final = (
+RECORDINGS: Final = (
     *("warm", "unused", "heap", "many", "base", "unused", "heap", "many", "unused", "heap"),
     *("pools, expandable", "streams, expandable", "sides, expandable", "base, expandable"),
     *("cold", "cold", "ascending"),
 )
-MEASURED: Final = (
+RUNS: Final = (
     *("warm", *("unused", "used", "heap", "frozen", "many", "shared") * 3),
     *("unused", "used", "heap", "frozen"),
 )
-LATER: Final = (
+LATER_RUNS: Final = (
     *("pools, expandable", "streams, expandable", "sides, expandable", "base, expandable"),
     *("cold", "all", "base", "cold", "all", "base", "cold", "all", "ascending"),
 )
@@ -102,7 +102,7 @@ class GatedRunner(Runner):
 def predict(runner: Runner) -> dict[str, Any]:
     """Compute the predictions of all recordings so far."""
     predictions: dict[str, Any] = {"advice": {}, "fit": {}, "sums": {}}
-    for name in dict.fromkeys(RECORDED):
+    for name in dict.fromkeys(RECORDINGS):
         for run in runner.load(name):
             report = build_ledger_report(run)
             if report is None or report.memory is None:
@@ -155,8 +155,8 @@ def print_cases(runner: Runner, predictions: Mapping[str, Any]) -> None:
         before, after = runner.facts.get(name, []), runner.facts.get(better, [])
         print(f"{action.value}: {name} -> {better}")
         for row in predictions["advice"].get(name, []):
-            size, time, most, basis = row
-            print(f"  predicted {size / MIB:8.1f} MiB, {time / 1e9:7.3f} s, {most}, {basis}")
+            size, time, upper, basis = row
+            print(f"  predicted {size / MIB:8.1f} MiB, {time / 1e9:7.3f} s, {upper}, {basis}")
         if not before or not after:
             print("  not measured")
             continue
@@ -185,10 +185,10 @@ def print_fits(runner: Runner, predictions: Mapping[str, Any]) -> None:
     for name, (used, error) in predictions["fit"].items():
         rows = runner.facts.get(name)
         if rows:
-            measured = rows[0]["used"]["first replay"]
+            total = rows[0]["used"]["first replay"]
             print(
-                f"  {name:44s} {used / MIB:9.1f} ± {error / MIB:6.1f} | {measured / MIB:9.1f} MiB, "
-                f"{used / measured - 1:+.2%}{'' if abs(used - measured) <= error else ', outside'}"
+                f"  {name:44s} {used / MIB:9.1f} ± {error / MIB:6.1f} | {total / MIB:9.1f} MiB, "
+                f"{used / total - 1:+.2%}{'' if abs(used - total) <= error else ', outside'}"
             )
 
 
@@ -216,10 +216,10 @@ def main(output: Path, limit_s: float, hold: Path | None) -> None:
     ]
     runner.run_all(
         [
-            ([(name, CONFIGURATIONS[name], True) for name in RECORDED], finish_recordings),
-            ([(name, CONFIGURATIONS[name], False) for name in MEASURED], report),
+            ([(name, CONFIGURATIONS[name], True) for name in RECORDINGS], finish_recordings),
+            ([(name, CONFIGURATIONS[name], False) for name in RUNS], report),
             (fits, report),
-            ([(name, CONFIGURATIONS[name], False) for name in LATER], report),
+            ([(name, CONFIGURATIONS[name], False) for name in LATER_RUNS], report),
         ]
     )
 
