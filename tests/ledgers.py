@@ -102,7 +102,7 @@ STATE = AllocatorState(
         AllocatorBlocks(DEFAULT_POOL, 0, Owner.TENSORS, 4, 48 * MIB),
         AllocatorBlocks(DEFAULT_POOL, 1, Owner.UNOWNED, 1, 32 * MIB),
     ),
-    layers=(LayerGroup("Layer", 8, 160 * MIB),),
+    layers=(LayerGroup("Layer", 4, 160 * MIB),),
     tensors=(
         TensorGroup(Owner.WEIGHTS, (1024, 1024), 2, 20, 200 * MIB),
         TensorGroup(Owner.TENSORS, (2, 16, 512, 64), 2, 4, 48 * MIB),

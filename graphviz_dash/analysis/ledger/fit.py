@@ -8,7 +8,8 @@ libraries stay.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
@@ -50,6 +51,25 @@ class FitChange(Struct, frozen=True):
     ranks: tuple[int, int] | None = None
     """Recorded and new number of tensor-parallel ranks, which share matrices and caches of layers.
     """
+
+
+class ChangedFeature(StrEnum):
+    """Feature of a program that a change names."""
+
+    LAYERS = "layers"
+    RANKS = "ranks"
+    SIZES = "sizes"
+    DIMENSION = "dimension"
+
+
+class FitMismatch(Struct, frozen=True):
+    """Part of a change that does not match the recording."""
+
+    feature: ChangedFeature
+    value: int | None
+    """Value that the recording does not have. None if any value is missing there."""
+    recorded: tuple[int, ...]
+    """Values in the recording, in order. Empty without any."""
 
 
 class FitPrediction(Struct, frozen=True):
@@ -140,6 +160,37 @@ def predict_fit(
         and change.ranks[1] > 1
         and LedgerPart.NCCL not in before,
     )
+
+
+def find_mismatches(run: Run, change: FitChange) -> Iterator[FitMismatch]:
+    """Find parts of ``change`` that match nothing in the recording and would predict no difference.
+
+    Yields nothing without the content of an allocator, where there is no prediction at all.
+    """
+    if run.ledger is None or not run.ledger.states:
+        return
+    state = run.ledger.states[0]
+    sizes = set(find_graph_sizes(run).values())
+    layers = {group.layers for group in state.layers}
+    if change.layers is not None and not _has_layers(state, change.layers[0]):
+        yield FitMismatch(ChangedFeature.LAYERS, change.layers[0], tuple(sorted(layers)))
+    if change.ranks is not None and not layers:
+        yield FitMismatch(ChangedFeature.RANKS, None, ())
+    if change.sizes and not sizes:
+        yield FitMismatch(ChangedFeature.SIZES, None, ())
+    dimensions = {dimension for group in state.tensors for dimension in group.shape}
+    for dimension, _ in change.dimensions:
+        if dimension not in dimensions | sizes:
+            yield FitMismatch(ChangedFeature.DIMENSION, dimension, tuple(sorted(dimensions)))
+
+
+def _has_layers(state: AllocatorState, number: int) -> bool:
+    """Check for a list of ``number`` layers, or for weights of as many layers if the program had
+    dropped its model before the search for lists."""
+    if state.layers:
+        return any(group.layers == number for group in state.layers)
+    counts = [group.count for group in state.tensors if group.owner is Owner.WEIGHTS]
+    return number > 1 and any(count % number == 0 for count in counts)
 
 
 def _compute_rank_factor(change: FitChange) -> float:

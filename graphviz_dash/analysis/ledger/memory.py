@@ -132,6 +132,11 @@ class MemoryLedger(Struct, frozen=True):
     """Outside graph pools, by stream, largest first."""
 
     @property
+    def is_complete(self) -> bool:
+        """True if the recording covers the first useful replay."""
+        return any(moment.kind is SampleKind.STARTUP_END for moment in self.moments)
+
+    @property
     def end_of_startup(self) -> MemoryMoment:
         """Moment after the first useful replay, else the last one."""
         ends = [moment for moment in self.moments if moment.kind is SampleKind.STARTUP_END]

@@ -62,11 +62,11 @@ def _select_moments(memory: MemoryLedger) -> Iterable[tuple[str, MemoryMoment]]:
     if captures:
         yield "before captures", captures[0]
     end = memory.end_of_startup
-    if end.kind is SampleKind.STARTUP_END:
+    if memory.is_complete:
         yield "after start-up", end
     if memory.peak.used > max(end.used, moments[-1].used):
         yield "peak", memory.peak
-    if moments[-1] is not end and len(moments) > 1:
+    if len(moments) > 1 and not (memory.is_complete and moments[-1] is end):
         yield "end", moments[-1]
 
 

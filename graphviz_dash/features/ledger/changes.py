@@ -6,8 +6,14 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from graphviz_dash.analysis.ledger.fit import FitChange
+from graphviz_dash.analysis.ledger.fit import (
+    ChangedFeature,
+    FitChange,
+    FitMismatch,
+    find_mismatches,
+)
 from graphviz_dash.errors import InputError
+from graphviz_dash.model.run import Run
 
 _PAIRS: Final = ("layers", "ranks")
 _PAIR: Final = re.compile(r"(\d{1,9}):(\d{1,9})", re.ASCII)
@@ -46,3 +52,43 @@ def parse_changes(texts: Iterable[str]) -> FitChange:
     return FitChange(
         sizes, pairs.get("layers"), tuple(dimensions.items()), device, pairs.get("ranks")
     )
+
+
+_MAX_VALUES: Final = 12
+_MISSING: Final = {
+    ChangedFeature.LAYERS: "list of layers",
+    ChangedFeature.RANKS: "list of layers, whose matrices and caches ranks share",
+    ChangedFeature.SIZES: "known size of a graph",
+    ChangedFeature.DIMENSION: "tensor with a known shape",
+}
+
+
+def select_matching_runs(runs: Iterable[Run], change: FitChange) -> list[str]:
+    """Return the names of the runs with everything that ``change`` names.
+
+    Raises:
+        InputError: No run has it.
+    """
+    names, mismatches = [], []
+    for run in runs:
+        if run.ledger is None or not run.ledger.states:
+            continue
+        mismatch = next(find_mismatches(run, change), None)
+        if mismatch is None:
+            names.append(run.name)
+        else:
+            mismatches.append((run.name, mismatch))
+    if mismatches and not names:
+        # A run with other values explains more than one without any.
+        raise _describe_mismatch(*max(mismatches, key=lambda pair: len(pair[1].recorded)))
+    return names
+
+
+def _describe_mismatch(run: str, mismatch: FitMismatch) -> InputError:
+    place = f"--fit {mismatch.feature.value}"
+    if not mismatch.recorded:
+        return InputError(place, f"no {_MISSING[mismatch.feature]} in {run}", "a run with one")
+    values = ", ".join(str(value) for value in mismatch.recorded[-_MAX_VALUES:])
+    if mismatch.feature is ChangedFeature.LAYERS:
+        return InputError(place, f"no list of {mismatch.value} layers in {run}", values)
+    return InputError(place, f"no tensor with a dimension of {mismatch.value} in {run}", values)

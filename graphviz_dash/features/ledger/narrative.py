@@ -85,10 +85,11 @@ def describe_process(process: LedgerProcess) -> str:
 
 
 def describe_memory(ledger: MemoryLedger) -> str:
-    """Describe the memory at the end of the start-up."""
+    """Describe the memory at the end of the start-up, or of the recording if that ended before."""
     moment = ledger.end_of_startup
     remainder = moment.parts.get(LedgerPart.REMAINDER, 0)
-    text = f"{format_bytes(moment.used)} in use after start-up"
+    time = "after start-up" if ledger.is_complete else "at the end of the recording"
+    text = f"{format_bytes(moment.used)} in use {time}"
     if ledger.total:
         text += f", {format_percent(moment.used / ledger.total)} of {format_bytes(ledger.total)}"
     text += f"; {format_bytes(abs(remainder))} without a known cause."
@@ -168,7 +169,7 @@ def describe_saving(saving: Saving) -> str:
 def describe_fit(prediction: FitPrediction) -> str:
     """Describe whether the predicted memory fits, and by how much."""
     used = f"{format_bytes(prediction.used)} ± {format_bytes(prediction.error)}"
-    startup = format_ns(prediction.startup_ns)
+    startup = f"{format_ns(prediction.startup_ns)} ± {format_ns(prediction.startup_error_ns)}"
     if prediction.lacks_communication:
         startup += ". Excludes buffers of NCCL, which the recording does not have"
     if prediction.total is None or prediction.excess is None:

@@ -42,8 +42,10 @@ from graphviz_dash.narrative.columns import omit_empty_columns
 from graphviz_dash.units import format_bytes, format_ns
 
 
-def print_ledgers(reports: Sequence[tuple[LedgerReport, FitPrediction | None]], count: int) -> None:
-    """Print each ledger with its prediction for another configuration."""
+def print_ledgers(
+    reports: Sequence[tuple[LedgerReport, FitPrediction | None]], count: int, *, has_change: bool
+) -> None:
+    """Print each ledger with its prediction for another configuration if there is a change."""
     if not reports:
         click.echo("No ledger: record the experiment again with this version of graphviz-dash.")
     if len(reports) > 1:
@@ -52,6 +54,9 @@ def print_ledgers(reports: Sequence[tuple[LedgerReport, FitPrediction | None]], 
         print_ledger(report, count)
         if fit is not None:
             _print_fit(report, fit)
+        elif has_change:
+            print_heading("Other configuration")
+            click.echo("No prediction: the recording lacks tensors or what the change names.")
 
 
 def _print_processes(reports: Sequence[LedgerReport]) -> None:

@@ -11,7 +11,7 @@ from graphviz_dash.analysis.ledger.report import build_ledger_report, predict_re
 from graphviz_dash.cli.loading import open_experiment
 from graphviz_dash.cli.options import BASELINE_OPTION, JSON_OPTION, add_count_option
 from graphviz_dash.cli.text.output import print_json
-from graphviz_dash.features.ledger.changes import parse_changes
+from graphviz_dash.features.ledger.changes import parse_changes, select_matching_runs
 from graphviz_dash.features.ledger.text import print_ledgers
 from graphviz_dash.features.memory.comparison import compare_memory
 from graphviz_dash.features.memory.document import build_memory_document, build_snapshot_document
@@ -63,23 +63,28 @@ def memory_command(
     if experiment.is_file():
         if baseline is not None:
             raise click.UsageError("A snapshot has no baseline.")
+        if ledger or changes:
+            raise click.UsageError("A snapshot has no ledger.")
         use = read_snapshot_file(experiment)
         if as_json:
             print_json("memory", build_snapshot_document(experiment, use, count))
         else:
             print_snapshot(use, count)
         return
+    if changes and not (ledger or as_json):
+        raise click.UsageError("--fit needs --ledger or --json.")
     loaded = open_experiment(experiment)
+    matching_runs = select_matching_runs(loaded.runs, change) if changes else []
     result = compare_memory(compare_runs(loaded, baseline))
     reports = [
-        (report, predict_report(run, report, change) if changes else None)
+        (report, predict_report(run, report, change) if run.name in matching_runs else None)
         for run in loaded.runs
         if (report := build_ledger_report(run)) is not None
     ]
     if as_json:
         print_json("memory", build_memory_document(loaded, result, reports, count))
     elif ledger:
-        print_ledgers(reports, count)
+        print_ledgers(reports, count, has_change=bool(changes))
     else:
         print_memory(result, count)
         for name, use in list_snapshots(loaded.runs):

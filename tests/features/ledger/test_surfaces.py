@@ -70,6 +70,51 @@ def test_another_configuration(tmp_path: Path, invoke: Invoke) -> None:
     assert re.search(r"^other tensors +48.0 MiB +192 MiB$", text, re.M)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("layers=3:6", "no list of 3 layers in recorded; expected 4"),
+        ("513=1024", "no tensor with a dimension of 513 in recorded; expected "),
+        ("sizes=4,2", "no known size of a graph in recorded; expected a run with one"),
+    ],
+)
+def test_a_change_of_something_that_was_not_recorded_is_refused(
+    tmp_path: Path, invoke: Invoke, change: str, message: str
+) -> None:
+    write_server(tmp_path / "server")
+    done = invoke("memory", "--ledger", str(tmp_path / "server"), "--fit", change)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_a_prediction_without_the_ledger_is_refused(tmp_path: Path, invoke: Invoke) -> None:
+    write_server(tmp_path / "server")
+    done = invoke("memory", str(tmp_path / "server"), "--fit", "layers=4:8")
+    assert done.code == 2
+    assert "--fit needs --ledger or --json." in done.err
+
+
+def test_a_run_without_tensors_shows_that_it_has_no_prediction(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    write_server(tmp_path, "full")
+    write_server(tmp_path, "empty", ledger=make_ledger(states=()))
+    text = invoke("memory", "--ledger", str(tmp_path), "--fit", "layers=4:8").out
+    assert text.count("No prediction: the recording lacks tensors") == 1
+    assert text.count("Predicted: ") == 1
+    assert invoke("memory", "--ledger", str(tmp_path), "--fit", "layers=3:8").code == 2
+
+
+def test_a_recording_without_a_replay_shows_its_end(tmp_path: Path, invoke: Invoke) -> None:
+    """A process that was killed during its captures."""
+    ended = next(n for n, item in enumerate(SAMPLES) if item.kind is SampleKind.STARTUP_END)
+    ledger = make_ledger(samples=SAMPLES[:ended], states=(), startup_end_ns=None)
+    write_server(tmp_path / "server", ledger=ledger)
+    text = invoke("memory", "--ledger", str(tmp_path / "server")).out
+    assert "in use at the end of the recording" in text
+    assert re.search(r"^ +context +before captures +end$", text, re.M)
+
+
 def test_json_has_the_same_values(tmp_path: Path, invoke: Invoke) -> None:
     write_server(tmp_path / "server")
     text = invoke("memory", "--json", str(tmp_path / "server"), "--fit", "layers=4:8").out
