@@ -68,7 +68,7 @@ class FitMismatch(Struct, frozen=True):
     feature: ChangedFeature
     value: int | None
     """Value that the recording does not have. None if any value is missing there."""
-    recorded: tuple[int, ...]
+    candidates: tuple[int, ...]
     """Values in the recording, in order. Empty without any."""
 
 

@@ -80,15 +80,15 @@ def select_matching_runs(runs: Iterable[Run], change: FitChange) -> list[str]:
             mismatches.append((run.name, mismatch))
     if mismatches and not names:
         # A run with other values explains more than one without any.
-        raise _describe_mismatch(*max(mismatches, key=lambda pair: len(pair[1].recorded)))
+        raise _describe_mismatch(*max(mismatches, key=lambda pair: len(pair[1].candidates)))
     return names
 
 
 def _describe_mismatch(run: str, mismatch: FitMismatch) -> InputError:
     place = f"--fit {mismatch.feature.value}"
-    if not mismatch.recorded:
+    if not mismatch.candidates:
         return InputError(place, f"no {_MISSING[mismatch.feature]} in {run}", "a run with one")
-    values = ", ".join(str(value) for value in mismatch.recorded[-_MAX_VALUES:])
+    values = ", ".join(str(value) for value in mismatch.candidates[-_MAX_VALUES:])
     if mismatch.feature is ChangedFeature.LAYERS:
         return InputError(place, f"no list of {mismatch.value} layers in {run}", values)
     return InputError(place, f"no tensor with a dimension of {mismatch.value} in {run}", values)

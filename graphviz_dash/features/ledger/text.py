@@ -56,7 +56,9 @@ def print_ledgers(
             _print_fit(report, fit)
         elif has_change:
             print_heading("Other configuration")
-            click.echo("No prediction: the recording lacks tensors or what the change names.")
+            click.echo(
+                "No prediction: the recording lacks the layers, sizes or dimensions to change."
+            )
 
 
 def _print_processes(reports: Sequence[LedgerReport]) -> None:

@@ -100,7 +100,7 @@ def test_a_run_without_tensors_shows_that_it_has_no_prediction(
     write_server(tmp_path, "full")
     write_server(tmp_path, "empty", ledger=make_ledger(states=()))
     text = invoke("memory", "--ledger", str(tmp_path), "--fit", "layers=4:8").out
-    assert text.count("No prediction: the recording lacks tensors") == 1
+    assert text.count("No prediction: the recording lacks the layers") == 1
     assert text.count("Predicted: ") == 1
     assert invoke("memory", "--ledger", str(tmp_path), "--fit", "layers=3:8").code == 2
 
