@@ -83,9 +83,11 @@ class Saving(Struct, frozen=True):
     basis: SavingBasis
     graphs: tuple[str, ...] = ()
     switch_ns: int | None = None
-    """CPU time of each switch between graphs. None if there is none."""
+    """CPU time of a switch between the largest graphs. None without switches."""
     most_bytes: int | None = None
     """Upper end of an interval that starts with ``bytes``. None if ``bytes`` is an estimate."""
+    groups: tuple[tuple[str, ...], ...] = ()
+    """``graphs`` in groups of equal topology, each of which can share one executable."""
 
 
 def find_savings(
@@ -376,7 +378,7 @@ def _find_shared(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
     by_id = {graph.graph: graph for graph in graphs}
     node_bytes = measure_node_bytes(graphs)
     size = time = 0
-    names: list[str] = []
+    groups: list[tuple[str, ...]] = []
     nodes = 0
     for twins in find_twins(run):
         members = [by_id[name] for name in twins if name in by_id]
@@ -386,16 +388,17 @@ def _find_shared(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
         times = [graph.driver_ns or 0 for graph in members]
         size += sum(sizes) - max(sizes)
         time += sum(times) - max(times)
-        names += [graph.graph for graph in members]
+        groups.append(tuple(graph.graph for graph in members))
         nodes = max(nodes, *(graph.nodes or 0 for graph in members))
-    if names:
+    if groups:
         yield Saving(
             SavingAction.SHARE,
             round(size / CHUNK) * CHUNK,
             time,
             SavingBasis.PREDICTION,
-            tuple(names),
+            tuple(name for group in groups for name in group),
             nodes * SWITCH_NS_PER_NODE,
+            groups=tuple(groups),
         )
 
 

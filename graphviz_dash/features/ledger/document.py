@@ -84,7 +84,8 @@ class WorkspacesDocument(Document, frozen=True):
 
 class SavingDocument(Document, frozen=True):
     """A possible saving; ``basis`` is ``measured`` or ``predicted``. With ``most_bytes``, memory
-    is an interval from ``bytes`` to it."""
+    is an interval from ``bytes`` to it. The graphs of each of ``groups`` can share an executable.
+    """
 
     action: str
     bytes: Bytes
@@ -93,6 +94,7 @@ class SavingDocument(Document, frozen=True):
     graphs: list[str]
     switch_ns: WholeNs | None
     most_bytes: Bytes | None
+    groups: list[list[str]]
     sentence: Sentence
 
 

@@ -158,11 +158,14 @@ def describe_saving(saving: Saving) -> str:
     text = saving.action.value
     text = text[0].upper() + text[1:]
     if saving.graphs:
-        text += f" ({pluralize(len(saving.graphs), 'graph')})"
+        count = pluralize(len(saving.graphs), "graph")
+        if len(saving.groups) > 1:
+            count += f" in {pluralize(len(saving.groups), 'group')}"
+        text += f" ({count})"
     if saving.most_bytes is not None:
         text += f"; at least the memory shown, at most {format_bytes(saving.most_bytes)}"
     if saving.switch_ns is not None:
-        text += f"; each switch costs {format_ns(saving.switch_ns)}"
+        text += f"; a switch costs up to {format_ns(saving.switch_ns)}"
     return text
 
 

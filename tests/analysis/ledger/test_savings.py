@@ -25,6 +25,7 @@ from graphviz_dash.analysis.ledger.savings import (
 )
 from graphviz_dash.analysis.ledger.startup import build_startup_ledger
 from graphviz_dash.analysis.memory.report import NODE_BYTES
+from graphviz_dash.features.ledger.narrative import describe_saving
 from graphviz_dash.model.ledger import (
     AllocatorBlocks,
     GraphStart,
@@ -152,6 +153,10 @@ def test_graphs_of_equal_topology_can_share_an_executable() -> None:
     assert (saving.bytes, saving.ns) == (6 * MIB, 10 * MS)
     assert saving.switch_ns == 2_000 * SWITCH_NS_PER_NODE
     assert saving.graphs == ("graph-0", "graph-1")
+    assert saving.groups == (saving.graphs,)
+    assert describe_saving(saving).endswith("(2 graphs); a switch costs up to 2.38 ms")
+    others = replace(saving, groups=(*saving.groups, ("graph-2", "graph-3")))
+    assert "(2 graphs in 2 groups)" in describe_saving(others)
 
 
 def test_all_but_one_collection_can_be_saved() -> None:
