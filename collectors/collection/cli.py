@@ -26,7 +26,7 @@ from graphviz_dash.errors import (
     MissingRequirementError,
     escape_control_characters,
 )
-from graphviz_dash.model.recording import WINDOW_REPLAYS
+from graphviz_dash.model.recording import WINDOW_PAUSE_S, WINDOW_REPLAYS
 from graphviz_dash.model.run import ExecutionMode, Failure
 
 PROCESSES: Final = 5
@@ -195,6 +195,15 @@ replays and steps are recorded, and some steps are traced.
     help="Time limit of that extension.  [default: none]",
 )
 @click.option(
+    "--window-pause",
+    default=WINDOW_PAUSE_S,
+    show_default=True,
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="Program only: longest pause for the traced window, estimated; the window closes before. "
+    "One second holds about 70,000 events.",
+)
+@click.option(
     "--attribute",
     is_flag=True,
     help="Program only: also profile its captures to map nodes to source lines.",
@@ -244,6 +253,7 @@ def collect(
     steps: int,
     window_replays: int,
     window_seconds: float | None,
+    window_pause: float,
     attribute: bool,
     marks: bool,
     hang_seconds: float,
@@ -287,6 +297,7 @@ def collect(
                 steps=steps,
                 window_replays=window_replays,
                 window_seconds=window_seconds,
+                window_pause=window_pause,
                 attribute=attribute,
                 typed=_format_command(None),
             )

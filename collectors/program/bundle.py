@@ -52,7 +52,7 @@ from graphviz_dash.model.ceilings import Ceilings
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.ledger import Ledger, SampleKind
-from graphviz_dash.model.recording import ProcessOrigin, Recording, StartMethod
+from graphviz_dash.model.recording import ProcessOrigin, Recording, StartMethod, WindowEnd
 from graphviz_dash.model.run import (
     FORMAT_NAME,
     FORMAT_VERSION,
@@ -315,6 +315,14 @@ def _list_warnings(state: Recording, is_killed: bool) -> tuple[str, ...]:
         and state.window_missing_reason is None
     ):
         warnings.append("the traced window closed before a step was complete")
+    if (
+        state.window_ended_by is WindowEnd.EVENTS
+        and state.window_steps < state.requested_window_steps
+    ):
+        warnings.append(
+            f"the traced window holds {state.window_steps} of {state.requested_window_steps} "
+            "steps, because more would have paused the program for longer: see --window-pause"
+        )
     if state.cupti_attached is not None:
         warnings.append(
             f"CUPTI is still attached ({state.cupti_attached}): graph launches after the traced "

@@ -53,6 +53,8 @@ class RecordingRequest:
     """Maximum steps in a window that waits for more graphs of a family."""
     window_seconds: float | None
     """Maximum duration of that wait, or None."""
+    window_pause: float
+    """Maximum pause for the window, in seconds."""
     attribute: bool
     """True to profile captures too."""
     typed: tuple[str, ...]
@@ -80,6 +82,7 @@ def record_program(
         attribute=request.attribute,
         window_replays=request.window_replays,
         window_seconds=request.window_seconds,
+        window_pause_s=request.window_pause,
     )
     name = get_program_name(request.program)
     with Staging(request.output, STAGING_NAME) as staging:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from graphviz_dash.model.recording import WINDOW_REPLAYS, StartMethod
+from graphviz_dash.model.recording import WINDOW_PAUSE_S, WINDOW_REPLAYS, StartMethod
 from graphviz_dash.model.run import RankGroup
 
 STATE_FILE: Final = "recording.json"
@@ -31,11 +31,6 @@ CODE_FILE: Final = "code.json"
 WRITTEN_FILE: Final = "written"
 """Name of the run whose bundle is written already, in case the command is killed after it."""
 GRAPHS_FOLDER: Final = "graphs"
-
-
-WINDOW_EVENTS: Final = 40_000
-"""Approximate maximum number of events in the traced window. On an H100, the profiler needs 6 µs to
-stop for each kernel of a graph, and another 6 µs to write it."""
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -76,8 +71,8 @@ class Settings(msgspec.Struct, frozen=True):
     attribute: bool = False
     window_replays: int = WINDOW_REPLAYS
     """Maximum steps in a window that waits for more graphs of a family."""
-    window_events: int = WINDOW_EVENTS
-    """Estimated number of events that closes the window in any case."""
+    window_pause_s: float = WINDOW_PAUSE_S
+    """Estimated pause of the program at which the window closes in any case."""
     window_seconds: float | None = None
     """Maximum duration of that wait, or None."""
 

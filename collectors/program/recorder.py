@@ -52,7 +52,7 @@ from collectors.program.progress import FLUSH_S, ProgressFiles
 from collectors.program.startup import StartupLedger
 from collectors.program.steps import StepClock
 from collectors.program.watch import COUNTER, ReplayCounter, attach, read_open_capture
-from collectors.program.window import CaptureSession, TracedWindow
+from collectors.program.window import CaptureSession, TracedWindow, count_replay_events
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.ledger import SpanKind
 from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording, WindowEnd
@@ -538,7 +538,7 @@ class ProgramRecorder:
         if self._since_capture == self._settings.skip // 2:
             for capture in self._captures.values():
                 capture.halfway = capture.counter.replays
-        if self._since_capture > self._settings.skip and not self._window.done:
+        if self._is_window_due():
             self._end_times()
             for capture in self._captures.values():
                 capture.before_window = capture.counter.replays
@@ -549,6 +549,17 @@ class ProgramRecorder:
         elif self._window.done and self._drain_ns is not None:
             self._stop_ticking()
             self._begin_rest()
+
+    def _is_window_due(self) -> bool:
+        """Check if the window opens now."""
+        if self._window.done or self._since_capture < self._settings.skip:
+            return False
+        replay_events = sum(
+            capture.counter.replays * count_replay_events(capture.nodes)
+            for capture in self._captures.values()
+        )
+        must_wait = self._window.measure_step(replay_events)
+        return self._since_capture > self._settings.skip and not must_wait
 
     def _is_window_complete(self) -> bool:
         """Check if the window contains all graphs that it should.

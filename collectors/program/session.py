@@ -18,6 +18,7 @@ import msgspec
 
 from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError
+from graphviz_dash.model.recording import WINDOW_PAUSE_S
 
 if TYPE_CHECKING:
     from collectors.program.process_watcher import ProcessWatcher
@@ -75,7 +76,11 @@ def follow_labels(open_label: Callable[[str], AbstractContextManager[None]]) -> 
 
 @contextmanager
 def record(
-    output: StrPath, name: str = "recorded", skip: int = SKIP, steps: int = STEPS
+    output: StrPath,
+    name: str = "recorded",
+    skip: int = SKIP,
+    steps: int = STEPS,
+    window_pause: float = WINDOW_PAUSE_S,
 ) -> Iterator[None]:
     """Record captures, replays and steps inside the block, and write the run bundle
     ``output/name``::
@@ -92,6 +97,7 @@ def record(
         name: Name of the run in the experiment.
         skip: Steps before the traced window; counting restarts after each capture.
         steps: Steps in the traced window, each synchronized; 0 for none.
+        window_pause: Longest estimated pause for the window, in seconds. It closes before.
 
     Raises:
         InputError: A run of that name exists.
@@ -115,7 +121,8 @@ def record(
     pid = os.getpid()
     with Staging(target.parent, "record") as staging:
         folder = ProcessFolder(staging.path)
-        watcher = ProcessWatcher(Settings(skip=skip, window=steps), folder)
+        settings = Settings(skip=skip, window=steps, window_pause_s=window_pause)
+        watcher = ProcessWatcher(settings, folder)
         _watch_forks()
 
         def write() -> None:

@@ -5,6 +5,7 @@ The marks are those of collected passes, so that recorded programs are displayed
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -38,8 +39,15 @@ SETTLE: Final = 3
 _CLOSE_S: Final = 1.0
 """Maximum wait in seconds for the traced thread to close the window."""
 
-_HARD_LIMIT: Final = 5
-"""Factor on the event limit for a window without a complete step."""
+_EVENT_PAUSE_NS: Final = 14_000
+"""Pause for each event when the window closes: torch stops the profiler, writes the trace and frees
+it while it holds Python's lock. Measured on an H100."""
+_CLOSE_PAUSE_NS: Final = 20_000_000
+"""Pause for any number of events, mostly to detach CUPTI."""
+_OPEN_PAUSE_NS: Final = 20_000_000
+"""Pause when the window opens, before it is known. Up to 122 ms were measured."""
+_LONG_STEPS: Final = 20
+"""Steps with too many events before the window is given up: a server may prefill in between."""
 
 _EXTENSION_SHARE: Final = 4
 """Divisor of the event limit after the requested steps: stopping must not pause for long to trace
@@ -99,6 +107,9 @@ class TracedWindow:
         self._taking = threading.Lock()
         self._began = self._marked_from = self._counted_at = 0
         self._events = self._allocations = 0
+        self._limit = _compute_event_limit(settings, _OPEN_PAUSE_NS)
+        self._total: int | None = None
+        self._step_events = self._events_before = self._long_steps = 0
         self._trace = trace
         self._settled = 0
         self._threads: set[int] = set()
@@ -118,8 +129,27 @@ class TracedWindow:
         """Prepare for a profiler at the start of the process."""
         reserve_variable()
 
+    def measure_step(self, replay_events: int) -> bool:
+        """Estimate the events of the step since the last call, before the window opens.
+
+        Returns True if the window should wait for a step with fewer events.
+
+        Args:
+            replay_events: Events of all replays so far.
+        """
+        if not torch.cuda.is_initialized():
+            return False
+        total = replay_events + _OPERATOR_EVENTS * _count_allocations()
+        self._step_events = 0 if self._total is None else max(0, total - self._total)
+        self._total = total
+        self._long_steps += self._step_events > self._limit
+        return self._step_events > self._limit and self._long_steps < _LONG_STEPS
+
     def open(self) -> None:
         """Start the profiler, at a boundary between two steps."""
+        if self._step_events > self._limit:
+            self.refused, self.done = self._explain_long_step(), True
+            return
         # Never released: the window opens once, in one thread.
         if not self._opening.acquire(blocking=False):
             return
@@ -141,6 +171,21 @@ class TracedWindow:
         self._allocations = _count_allocations()
         self._began = self._counted_at = time.perf_counter_ns()
         self.open_ns = self._began - begin
+        self._limit = _compute_event_limit(self._settings, self.open_ns)
+        if self._step_events * SETTLE > self._limit:
+            self._begin_step()
+
+    def _explain_long_step(self) -> str:
+        pause_s = (self._step_events * _EVENT_PAUSE_NS + _OPEN_PAUSE_NS + _CLOSE_PAUSE_NS) / 1e9
+        return (
+            f"one step has about {self._step_events:,} events, which would pause the program for "
+            f"about {pause_s:.1f} s: --window-pause {math.ceil(2 * pause_s)}"
+        )
+
+    def _begin_step(self) -> None:
+        self._step = record_function(f"{STEP}{self.marked}")
+        self._marked_from = time.perf_counter_ns()
+        self._step.__enter__()
 
     def end_step(self, covers: bool) -> None:
         """End a step in the window: mark the next one, or close after the last.
@@ -162,20 +207,20 @@ class TracedWindow:
             self.marked += 1
         self._settled += 1
         self._add_allocations(now)
+        self._step_events = self._events - self._events_before
+        self._events_before = self._events
         end = self._find_limit(covers, now)
         if self._request is not None:
             self.close(*self._request)
         elif end is not None:
             self.close(end)
         elif self._settled >= SETTLE or self._exceeds_settling():
-            self._step = record_function(f"{STEP}{self.marked}")
-            self._marked_from = time.perf_counter_ns()
-            self._step.__enter__()
+            self._begin_step()
 
     def count_replay(self, nodes: int | None) -> None:
         """Count a replay of a graph with ``nodes`` nodes, None if unknown, and check the limit."""
         self._threads.add(get_ident())
-        self._events += _CALL_EVENTS + (_UNKNOWN_NODES if nodes is None else nodes)
+        self._events += count_replay_events(nodes)
         self.check_limit()
 
     def check_limit(self) -> None:
@@ -190,8 +235,7 @@ class TracedWindow:
         now = time.perf_counter_ns()
         if now - self._counted_at > _COUNT_NS:
             self._add_allocations(now)
-        limit = self._settings.window_events
-        if self._events >= (limit if self.marked else _HARD_LIMIT * limit):
+        if self._events >= self._limit:
             torch.cuda.synchronize()
             self.close(WindowEnd.EVENTS)
 
@@ -203,17 +247,18 @@ class TracedWindow:
         self._allocations = allocations
 
     def _exceeds_settling(self) -> bool:
-        return self._events * 2 * SETTLE > self._settings.window_events
+        return self._events * 2 * SETTLE > self._limit
 
     def _find_limit(self, covers: bool, now: int) -> WindowEnd | None:
         settings = self._settings
-        if self.marked and self._events >= settings.window_events:
+        # Eager work is counted at the end of a step only, so the next one must fit.
+        if self._events + (self._step_events if self.marked else 0) >= self._limit:
             return WindowEnd.EVENTS
         if self.marked < settings.window:
             return None
         if covers or self.marked >= settings.window_replays:
             return WindowEnd.STEPS
-        if self._events * _EXTENSION_SHARE >= settings.window_events:
+        if self._events * _EXTENSION_SHARE >= self._limit:
             return WindowEnd.EVENTS
         seconds = settings.window_seconds
         late = seconds is not None and now - self._began >= seconds * 1e9
@@ -359,6 +404,17 @@ class CaptureSession:
                 self.end_capture()
             else:
                 self._profilers.keep_session(session)
+
+
+def count_replay_events(nodes: int | None) -> int:
+    """Estimate the events of a replay of a graph with ``nodes`` nodes, None if unknown."""
+    return _CALL_EVENTS + (_UNKNOWN_NODES if nodes is None else nodes)
+
+
+def _compute_event_limit(settings: Settings, open_ns: int) -> int:
+    """Return the number of events at which the pause reaches its limit."""
+    left_ns = settings.window_pause_s * 1e9 - open_ns - _CLOSE_PAUSE_NS
+    return max(1, int(left_ns / _EVENT_PAUSE_NS))
 
 
 def _discard_problem(_problem: str) -> None:

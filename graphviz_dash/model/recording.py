@@ -12,6 +12,9 @@ from graphviz_dash.model.graph import Count
 WINDOW_REPLAYS: Final = 200
 """Default maximum number of steps in the traced window."""
 
+WINDOW_PAUSE_S: Final = 0.3
+"""Default maximum pause of a program for opening and closing the traced window."""
+
 
 class BoundaryKind(StrEnum):
     """Source of the step boundaries, most reliable first."""

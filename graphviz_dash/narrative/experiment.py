@@ -22,7 +22,7 @@ LASTING_COST: Final = "later graph launches cost 1.7 to 35 times more (0.2 to 0.
 """Measured on an H100 with driver 580 and torch 2.11: the launch calls of nine programs."""
 
 _WINDOW_ENDS: Final[Mapping[WindowEnd | None, str]] = {
-    WindowEnd.EVENTS: "it reached its limit of events",
+    WindowEnd.EVENTS: "more events would have paused the program for longer (--window-pause)",
     WindowEnd.PROGRAM: "the program ended",
     WindowEnd.PROFILER: "the program started a profiler",
     WindowEnd.THREAD: "the traced thread ended or stopped executing steps",
@@ -151,8 +151,9 @@ def _describe_pauses(recording: Recording) -> str | None:
     if open_ns is None or close_ns is None:
         return None
     return (
-        f"The traced window paused the program for {format_ns(open_ns)} when it opened and for "
-        f"{format_ns(close_ns)} when it closed."
+        f"The traced window holds {pluralize(recording.window_steps, 'complete step')} and paused "
+        f"the program for {format_ns(open_ns)} when it opened and for {format_ns(close_ns)} when "
+        "it closed."
     )
 
 
@@ -160,8 +161,11 @@ def _describe_window_end(recording: Recording) -> str | None:
     reason = _WINDOW_ENDS.get(recording.window_ended_by)
     if reason is None or recording.window_steps >= recording.requested_window_steps:
         return None
-    steps = "" if recording.window_steps else " It contains no complete step."
-    return f"The traced window closed early because {reason}.{steps}"
+    request_text = pluralize(recording.requested_window_steps, "requested step")
+    return (
+        f"The traced window closed after {format_count(recording.window_steps)} of {request_text} "
+        f"because {reason}."
+    )
 
 
 def _describe_cupti(recording: Recording) -> str | None:

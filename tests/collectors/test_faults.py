@@ -159,7 +159,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ProgramExi
 
 def record(output: Path) -> tuple[tuple[Path, ...], int]:
     request = recording.RecordingRequest(
-        PROGRAM, output, "recorded", 5, 4, 100, None, False, PROGRAM
+        PROGRAM, output, "recorded", 5, 4, 100, None, 0.3, False, PROGRAM
     )
     return recording.record_program(request, lambda _: None)
 

@@ -27,7 +27,9 @@ def test_notes_report_pauses_limit_cupti_and_end() -> None:
     )
     pauses, limit, attached, end = list_recording_notes(recording)
     assert "for 3.00 ms when it opened and for 40.0 ms when it closed" in pauses
-    assert "limit of events" in limit
+    assert pauses.startswith("The traced window holds 4 complete steps")
+    assert limit.startswith("The traced window closed after 4 of 10 requested steps")
+    assert "--window-pause" in limit
     assert attached.startswith("CUPTI is still attached (the program's environment has TEARDOWN_")
     assert "1.7 to 35 times more" in attached
     assert "killed" in end
@@ -49,9 +51,7 @@ def test_a_program_that_ended_well_has_no_note_about_its_end() -> None:
 def test_a_window_without_a_step_is_reported(end: WindowEnd, reason: str) -> None:
     recording = replace(RECORDING, requested_window_steps=10, window_steps=0, window_ended_by=end)
     (note,) = list_recording_notes(recording)
-    assert note == (
-        f"The traced window closed early because {reason}. It contains no complete step."
-    )
+    assert note == (f"The traced window closed after 0 of 10 requested steps because {reason}.")
     assert list_recording_notes(replace(recording, window_steps=10)) == ()
 
 
