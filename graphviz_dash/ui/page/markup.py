@@ -54,7 +54,14 @@ def _format_swatch(key: Mapping[str, str]) -> str:
     return format_element("i", "", kind, style=style, **{"data-mark": key["mark"]})
 
 
-_SWATCHES: Final = {"": "plain", "/": "rising", "\\": "falling", "x": "crossed", ".": "dotted"}
+_SWATCHES: Final = {
+    "": "plain",
+    "/": "rising",
+    "\\": "falling",
+    "-": "level",
+    "x": "crossed",
+    ".": "dotted",
+}
 """CSS classes of hatching shapes, by Plotly's name."""
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from graphviz_dash.analysis.ledger.memory import LedgerPart
 from graphviz_dash.analysis.ledger.report import LedgerReport, build_ledger_report
 from graphviz_dash.app.report.report import generate_ledger_sections
 from graphviz_dash.bundle.read import read_bundle
@@ -20,6 +21,7 @@ from graphviz_dash.features.ledger.chart import (
 from graphviz_dash.features.ledger.narrative import describe_graph
 from graphviz_dash.ingest.load import load_experiment, load_run
 from graphviz_dash.model.ledger import Ledger, SampleKind, SpanKind
+from graphviz_dash.ui.page.markup import format_legend
 from tests.cli.fixtures import Invoke
 from tests.ledgers import MIB, SAMPLES, make_ledger, sample, span, write_server
 from tests.ui.views.apptests import markup, shown
@@ -239,6 +241,16 @@ def test_each_process_has_a_row_with_its_rank_and_memory(tmp_path: Path, invoke:
     processes = {item["run"]: item["process"] for item in document["ledgers"]}
     assert processes["worker-2"]["pid"] == 21
     assert processes["worker-2"]["memory"] == 1_090 * MIB
+
+
+def test_the_legend_of_the_page_has_all_parts(tmp_path: Path) -> None:
+    memory = report_of(tmp_path).memory
+    assert memory is not None
+    every_part = replace(memory.moments[0], parts=dict.fromkeys(LedgerPart, MIB))
+    figure = draw_memory_ledger(replace(memory, moments=(every_part,)), "light")
+    legend = format_legend(figure.layout.meta["keys"])
+    assert legend.count("<span>") == len(LedgerPart)
+    assert '<i class="level"' in legend
 
 
 def test_a_graph_shows_its_memory_and_its_start(tmp_path: Path) -> None:
