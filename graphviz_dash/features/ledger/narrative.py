@@ -103,9 +103,9 @@ def describe_workspaces(ledger: MemoryLedger) -> str | None:
     """Describe library workspaces by stream; None without any."""
     if not ledger.workspaces:
         return None
-    by_size = Counter(item.bytes for item in ledger.workspaces)
+    by_size = Counter(format_bytes(item.bytes) for item in ledger.workspaces)
     texts = [
-        f"{format_bytes(size)} for {'a stream' if count == 1 else f'each of {count} streams'}"
+        f"{size} for {'a stream' if count == 1 else f'each of {count} streams'}"
         for size, count in by_size.most_common(_MAX_SIZES)
     ]
     remainder = len(by_size) - len(texts)

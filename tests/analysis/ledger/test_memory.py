@@ -176,6 +176,9 @@ def test_workspaces_belong_to_streams() -> None:
     total = sum(item.bytes for item in ledger.workspaces)
     assert total == ledger.end_of_startup.parts[LedgerPart.WORKSPACES]
     assert describe_workspaces(ledger) == "Library workspaces: 32.0 MiB for each of 6 streams."
+    first, *others = ledger.workspaces
+    similar = replace(ledger, workspaces=(replace(first, bytes=first.bytes + 512), *others))
+    assert describe_workspaces(similar) == describe_workspaces(ledger)
 
 
 def test_memory_that_failed_captures_left_is_a_part_until_the_pools_shrink() -> None:
