@@ -359,17 +359,21 @@ def find_twins(run: Run) -> tuple[tuple[str, ...], ...]:
 _MEASURABLE_CHUNKS: Final = 4
 """Minimum growth by executables, in chunks, to measure the size of a node."""
 
+_MAX_NODE_BYTES: Final = 10_000
+"""Largest reported device memory of a node (NVIDIA/cccl, pull request 3768)."""
+
 
 def measure_node_bytes(graphs: Sequence[GraphLedger]) -> float:
     """Return the device memory of an executable's node: measured if large enough, else the default.
 
-    The driver grows by chunks, sometimes in the next capture. Larger growth there is kernels.
+    The driver grows by chunks, sometimes in the next capture. Larger growth there is kernels. More
+    than the maximum of a node is memory of other processes.
     """
     size = sum(graph.executable_bytes or 0 for graph in graphs) + sum(
         graph.kernel_bytes or 0 for graph in graphs[1:] if graph.kernel_bytes == CHUNK
     )
     nodes = sum(graph.nodes or 0 for graph in graphs)
-    if size < _MEASURABLE_CHUNKS * CHUNK or not nodes:
+    if not _MEASURABLE_CHUNKS * CHUNK <= size <= nodes * _MAX_NODE_BYTES:
         return NODE_BYTES
     return size / nodes
 

@@ -236,6 +236,8 @@ def test_the_size_of_nodes_is_measured_if_executables_are_large() -> None:
     # A chunk that came one capture later counts, kernels do not.
     later = [large[0], replace(large[1], kernel_bytes=2 * MIB), replace(large[2], kernel_bytes=3)]
     assert measure_node_bytes(later) == pytest.approx(2_560 * 32 / 30)
+    # 30 MiB for 1,536 nodes are memory of other processes.
+    assert measure_node_bytes([replace(row, nodes=512) for row in large]) == NODE_BYTES
 
 
 def test_savings_are_ranked_by_their_share() -> None:
