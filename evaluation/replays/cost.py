@@ -133,6 +133,7 @@ def _report(path: Path, alternation: Alternation, name: str) -> None:
 _SECONDS_OPTION: Final = click.option(
     "--seconds", default=math.inf, help="End the measurement after this time."
 )
+_BLOCK_OPTION: Final = click.option("--block", default=48, help="Steps per block.")
 _OUTPUT_OPTION: Final = click.option(
     "--out", "path", type=click.Path(path_type=Path), required=True
 )
@@ -169,15 +170,16 @@ def measure_loop(path: Path, strict: bool, tensors: int, blocks: int) -> None:
 @measure_cost.command("server")
 @_OUTPUT_OPTION
 @_SECONDS_OPTION
+@_BLOCK_OPTION
 @click.option("--steps", default=12_000)
-def measure_server(path: Path, seconds: float, steps: int) -> None:
+def measure_server(path: Path, seconds: float, block: int, steps: int) -> None:
     """Serve batches with the example server."""
     from collectors.examples.server import SIZES, Decoder, Server, draw_batch_sizes
 
-    alternation = Alternation(40, seconds=seconds)
+    alternation = Alternation(block, seconds=seconds)
     with suppress(TimeOverError), torch.inference_mode():
         server = Server(Decoder(1024, 4, 2 * max(SIZES), 1), SIZES, labels=False)
-        sizes = draw_batch_sizes(steps // 80, max(SIZES))
+        sizes = draw_batch_sizes(steps // (2 * block), max(SIZES))
         for size in sizes:
             for _ in range(3):
                 # Libraries choose kernels at the first batch of a size.
@@ -194,7 +196,7 @@ def measure_server(path: Path, seconds: float, steps: int) -> None:
 @_OUTPUT_OPTION
 @_SECONDS_OPTION
 @click.option("--step", required=True, help="Class and method of the script that begins a step.")
-@click.option("--block", default=50, help="Steps per block.")
+@_BLOCK_OPTION
 @click.argument("script", type=click.Path(path_type=Path, exists=True))
 def measure_script(path: Path, seconds: float, step: str, block: int, script: Path) -> None:
     """Run ``main`` of a script."""
