@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.graph.flatten import flatten_graph
+from graphviz_dash.analysis.nodes.conditional_runs import ConditionalRuns, find_conditional_runs
 from graphviz_dash.analysis.nodes.measured_graph import (
     UNTRACED,
     MeasuredGraph,
@@ -18,6 +19,7 @@ from graphviz_dash.analysis.nodes.measured_graph import (
 from graphviz_dash.analysis.nodes.needless_edges import RedundantEdges, find_redundant_edges
 from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
 from graphviz_dash.analysis.nodes.while_loops import WhileLoops, find_while_loops
+from graphviz_dash.analysis.replays.replays import ReplayMatch
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
@@ -30,13 +32,24 @@ class Concurrency(Struct, frozen=True):
     redundant: RedundantEdges
     loops: WhileLoops | None = None
     """While nodes, which a trace shows in part. None without any."""
+    conditionals: tuple[ConditionalRuns, ...] = ()
+    """Runs of conditional nodes, including nested ones."""
 
 
 def analyze_graph(
-    measured: MeasuredGraph, tables: Mapping[str, NodeTable], loops: WhileLoops | None = None
+    run: Run, measured: MeasuredGraph, tables: Mapping[str, NodeTable], match: ReplayMatch | None
 ) -> Concurrency:
-    """Find the redundant edges; ``tables`` covers the graphs of the run by id."""
-    return Concurrency(measured, _find_redundant(measured, tables), loops)
+    """Find redundant edges and runs of conditional nodes.
+
+    ``tables`` covers the graphs of the run by id; ``match`` has the measured replays.
+    """
+    graph = tables[measured.graph].graph
+    return Concurrency(
+        measured,
+        _find_redundant(measured, tables),
+        find_while_loops(run, graph),
+        () if match is None else find_conditional_runs(run.graphs, graph, match),
+    )
 
 
 def _find_redundant(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> RedundantEdges:
@@ -76,9 +89,7 @@ def analyze_run(run: Run, tables: Sequence[NodeTable]) -> dict[str, Concurrency 
             by_graph[graph.id] = (
                 graph_measured
                 if isinstance(graph_measured, Missing)
-                else analyze_graph(
-                    graph_measured, by_id, find_while_loops(run, graph, replay_match)
-                )
+                else analyze_graph(run, graph_measured, by_id, replay_match)
             )
     return by_graph
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from graphviz_dash.analysis.nodes.concurrency import Concurrency
+from graphviz_dash.analysis.nodes.conditional_runs import ConditionalRuns
 from graphviz_dash.analysis.nodes.measured_graph import UNTRACED, MeasuredGraph
 from graphviz_dash.analysis.nodes.needless_edges import RedundantEdges
 from graphviz_dash.analysis.nodes.while_loops import WhileLoops
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.graph import ConditionalType
 from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
 
 
@@ -16,9 +19,16 @@ def describe_concurrency(concurrency: Concurrency) -> tuple[str, ...]:
     measured, needless = concurrency.measured, concurrency.redundant
     traced_count = int((measured.p50 != UNTRACED).sum())
     path = measured.path.length
+    runs = [describe_conditional_runs(runs) for runs in concurrency.conditionals[:_MAX_NODES]]
+    if len(concurrency.conditionals) > _MAX_NODES:
+        omitted_count = len(concurrency.conditionals) - _MAX_NODES
+        runs.append(
+            f"{pluralize(omitted_count, 'more conditional node')} in the JSON of the graph."
+        )
     if concurrency.loops is not None:
         return (
             _describe_loops(measured, concurrency.loops),
+            *runs,
             _describe_streams(measured),
             _describe_gaps(measured),
             _describe_edges(measured, needless),
@@ -33,6 +43,7 @@ def describe_concurrency(concurrency: Concurrency) -> tuple[str, ...]:
         f"The critical path lasts {format_ns(path)}, over {format_count(len(measured.path.nodes))} "
         f"of {pluralize(traced_count, 'node')} in the trace. With these kernels and dependencies, "
         f"the graph cannot be faster on any number of streams. {duration}",
+        *runs,
         _describe_streams(measured),
         _describe_gaps(measured),
         _describe_edges(measured, needless),
@@ -41,23 +52,43 @@ def describe_concurrency(concurrency: Concurrency) -> tuple[str, ...]:
 
 def _describe_loops(graph: MeasuredGraph, loops: WhileLoops) -> str:
     text = (
-        f"The trace shows only the last iteration of {pluralize(loops.nodes, 'While node')}; the "
-        f"other nodes of a replay take {format_ns(graph.span_ns)} (median of "
+        f"The nodes of {graph.graph} outside conditional bodies take {format_ns(graph.span_ns)} "
+        "from their first start to their last end, including loops between them (median of "
         f"{pluralize(graph.replays, 'replay')} in the {graph.source})."
     )
     if loops.replay_ns is None:
         return f"{text} The time of whole replays was not sampled."
-    text += (
-        f" A whole replay takes {format_ns(round(loops.replay_ns))} between CUDA events (median of "
-        f"{pluralize(loops.samples, 'sample')})"
-    )
-    limit = loops.limit_iterations(graph.span_ns)
-    if limit is None:
-        return f"{text}."
     return (
-        f"{text}. The kernels of an iteration take {format_ns(round(loops.iteration_ns or 0))}"
-        f"{' without nested loops' if loops.nodes > 1 else ''}, so there are at most "
-        f"{format_count(limit)} iterations per replay."
+        f"{text} A whole replay takes {format_ns(round(loops.replay_ns))} between CUDA events "
+        f"(median of {pluralize(loops.samples, 'sample')})."
+    )
+
+
+def describe_conditional_runs(runs: ConditionalRuns) -> str:
+    """Describe the runs of a conditional node's bodies."""
+    name = "Conditional" if runs.type is None else runs.type.value
+    subject = f"{name} node {runs.node} of {runs.graph}"
+    bodies = " and ".join(
+        "an unknown number" if count is None else format_count(count) for count in runs.body_replays
+    )
+    text = (
+        f"{subject}: {'its body' if len(runs.body_replays) == 1 else 'its bodies'} ran in {bodies} "
+        f"of {pluralize(runs.replays, 'replay')}"
+    )
+    text += f" (by {runs.method})." if runs.method else "."
+    if runs.type is not ConditionalType.WHILE:
+        return text
+    if not isinstance(runs.iterations, Missing):
+        low, high = min(runs.iterations), max(runs.iterations)
+        mean = sum(runs.iterations) / len(runs.iterations)
+        return f"{text} Iterations: {low} to {high}, {mean:.3g} on average."
+    text += f" Iterations are not counted: {runs.iterations.reason}."
+    if runs.time is None:
+        return text
+    return (
+        f"{text} The loop takes {format_ns(runs.time.loop_ns)} and its last iteration "
+        f"{format_ns(runs.time.iteration_ns)} without nested loops (medians), so there are at most "
+        f"{format_count(max(runs.time.limits))} iterations if all last as long."
     )
 
 
@@ -92,6 +123,9 @@ def _describe_streams(measured: MeasuredGraph) -> str:
         "Kernels that share the GPU run longer than alone, so these are lower bounds."
     )
 
+
+_MAX_NODES: Final = 8
+"""Maximum number of described conditional nodes."""
 
 _REDUNDANT_BACKWARD_EDGES: Final = (
     "parts of one backward operator (gradients of the operands of a product and of its bias) that "

@@ -8,6 +8,7 @@ from msgspec import field
 
 from graphviz_dash.analysis.graph.device_launch import LaunchFinding
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, get_p99_and_slack
+from graphviz_dash.analysis.nodes.conditional_runs import ConditionalRuns
 from graphviz_dash.analysis.nodes.node_table import NodeTable, sort_nodes_by_duration
 from graphviz_dash.analysis.nodes.source_lines import list_source_lines
 from graphviz_dash.analysis.replays.alignment_accuracy import measure_agreement
@@ -82,6 +83,29 @@ class RedundantEdgesDocument(Document, frozen=True):
     unknown_nodes: Count | None = field(name="unknown")
 
 
+class LoopTimeDocument(Document, frozen=True):
+    """Time of a While of which the trace shows the last iteration: medians, and the maximum
+    iterations of each replay."""
+
+    loop_ns: Ns = field(name="loop")
+    iteration_ns: Ns = field(name="iteration")
+    limits: list[Count]
+
+
+class ConditionalRunsDocument(Document, frozen=True):
+    """Runs of a conditional node: replays with each body, and iterations of a While."""
+
+    graph: str
+    node: int
+    type: str | None
+    replays: Count
+    body_replays: list[Count | None]
+    method: str | None
+    iterations: list[Count] | None
+    iterations_reason: Sentence | None
+    time: LoopTimeDocument | None
+
+
 class ConcurrencyDocument(Document, frozen=True):
     """Critical path and concurrency over the replays, in ns."""
 
@@ -97,6 +121,7 @@ class ConcurrencyDocument(Document, frozen=True):
     streams: Count
     schedules: list[ScheduleDocument]
     redundant_edges: RedundantEdgesDocument
+    conditionals: list[ConditionalRunsDocument]
     sentences: list[Sentence]
 
 
@@ -226,7 +251,18 @@ def _build_concurrency_document(concurrency: Concurrency) -> ConcurrencyDocument
         critical_path=measured.path.length,
         path=[_build_node_document(*measured.nodes[index]) for index in measured.path.nodes],
         redundant_edges=build(RedundantEdgesDocument, redundant, edges=len(redundant.edges)),
+        conditionals=[_build_conditional_runs(runs) for runs in concurrency.conditionals],
         sentences=describe_concurrency(concurrency),
+    )
+
+
+def _build_conditional_runs(runs: ConditionalRuns) -> ConditionalRunsDocument:
+    return build(
+        ConditionalRunsDocument,
+        runs,
+        iterations=drop_missing(runs.iterations),
+        iterations_reason=get_reason(runs.iterations),
+        time=runs.time and build(LoopTimeDocument, runs.time),
     )
 
 

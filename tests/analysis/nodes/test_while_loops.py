@@ -5,7 +5,6 @@ from msgspec.structs import replace
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, analyze_run
 from graphviz_dash.analysis.nodes.node_table import build_table
 from graphviz_dash.analysis.nodes.while_loops import find_while_loops
-from graphviz_dash.analysis.replays.replays import match_replays
 from graphviz_dash.features.graph.concurrency import describe_concurrency
 from graphviz_dash.features.prediction.analysis.stream_prediction import predict_parallel
 from graphviz_dash.model.absence import Missing
@@ -39,25 +38,32 @@ def analyze(run: Run) -> Concurrency:
     return concurrency
 
 
-def test_iterations_are_limited_by_the_time_of_whole_replays() -> None:
+def test_whole_replays_are_next_to_the_nodes_outside_loops() -> None:
     concurrency = analyze(make_looped_run((4_000, 5_000, 9_000)))
     measured, loops = concurrency.measured, concurrency.loops
     assert loops is not None
-    # The kernel of the outer loop lasts 5 ns; that of the nested one is not part of it.
-    assert (loops.nodes, loops.replay_ns, loops.samples, loops.iteration_ns) == (2, 5_000, 3, 5)
+    assert (loops.nodes, loops.replay_ns, loops.samples) == (2, 5_000, 3)
     assert measured.span_ns == 35
-    assert loops.limit_iterations(35) == (5_000 - 35) / 5
     (sentence, *_) = describe_concurrency(concurrency)
-    assert "the other nodes of a replay take 35 ns" in sentence
+    assert "take 35 ns from their first start to their last end, including loops" in sentence
     assert "A whole replay takes 5.00 µs between CUDA events (median of 3 samples)" in sentence
-    assert sentence.endswith("so there are at most 993 iterations per replay.")
     assert not any("cannot be faster" in text for text in describe_concurrency(concurrency))
 
 
-def test_replays_that_were_not_timed_have_no_limit() -> None:
+def test_iterations_are_limited_by_the_time_of_the_loop() -> None:
+    concurrency = analyze(make_looped_run((5_000,)))
+    outer, inner = concurrency.conditionals
+    assert (outer.graph, inner.graph) == ("graph-0", "graph-0.1.0")
+    # From the end of m0 at 5 ns to that of find at 25 ns; turn takes 5 ns.
+    assert outer.time is not None
+    assert (outer.time.loop_ns, outer.time.iteration_ns, outer.time.limits) == (20, 5, (4, 4))
+    sentence = describe_concurrency(concurrency)[1]
+    assert sentence.startswith("While node 1 of graph-0: its body ran in 2 of 2 replays")
+    assert sentence.endswith("so there are at most 4 iterations if all last as long.")
+
+
+def test_replays_that_were_not_timed() -> None:
     concurrency = analyze(make_looped_run(()))
-    assert concurrency.loops is not None
-    assert concurrency.loops.limit_iterations(35) is None
     (sentence, *_) = describe_concurrency(concurrency)
     assert sentence.endswith("The time of whole replays was not sampled.")
 
@@ -73,4 +79,4 @@ def test_a_graph_with_loops_is_not_predicted_on_several_streams() -> None:
 def test_a_graph_without_loops_has_none() -> None:
     graph = graph_of([kernel(0, "m0")])
     run = make_run("graph", graphs=(graph,))
-    assert find_while_loops(run, graph, match_replays((graph,), SCENE.trace())) is None
+    assert find_while_loops(run, graph) is None

@@ -17,7 +17,7 @@ def test_of_a_graph_of_one_node_nothing_is_said_of_dependencies() -> None:
         scene.work(graph.nodes[0], start + 10, scene.call("cudaGraphLaunch", start), dur=30)
     measured = measured_over(graph, scene)
     run = make_run("graph", graphs=(graph,))
-    found = analyze_graph(measured, {"graph-0": build_table(run, "graph-0")})
+    found = analyze_graph(run, measured, {"graph-0": build_table(run, "graph-0")}, None)
     assert describe_concurrency(found) == (
         "The graph has one node and no dependencies. A replay lasts 30 ns from its first start "
         "to its last end (median of 2 replays in the traced pass).",
@@ -27,7 +27,7 @@ def test_of_a_graph_of_one_node_nothing_is_said_of_dependencies() -> None:
 def test_sentences() -> None:
     measured = measured_fork()
     run = make_run("graph", graphs=(FORK,))
-    found = analyze_graph(measured, {"graph-0": build_table(run, "graph-0")})
+    found = analyze_graph(run, measured, {"graph-0": build_table(run, "graph-0")}, None)
     said = describe_concurrency(found)
     assert "critical path lasts 60 ns, over 3 of 4 nodes" in said[0]
     assert "1.33 concurrent nodes" in said[1]
@@ -39,5 +39,5 @@ def test_sentences() -> None:
 def test_gaps_of_stitched_replays_are_unknown() -> None:
     measured = replace(measured_fork(), is_stitched=True)
     run = make_run("graph", graphs=(FORK,))
-    found = analyze_graph(measured, {"graph-0": build_table(run, "graph-0")})
+    found = analyze_graph(run, measured, {"graph-0": build_table(run, "graph-0")}, None)
     assert describe_concurrency(found)[2].startswith("Gaps between nodes are unknown")

@@ -13,7 +13,6 @@ from graphviz_dash.analysis.loop.keys import list_graph_names
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, analyze_graph
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph, measure_graph
 from graphviz_dash.analysis.nodes.node_table import NodeTable, build_node_table
-from graphviz_dash.analysis.nodes.while_loops import find_while_loops
 from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph, combine_tables
 from graphviz_dash.analysis.step_comparison.eager_change import EagerCounterpart, find_eager_changes
 from graphviz_dash.features.graph.diff.graph_pair import (
@@ -133,11 +132,10 @@ def get_concurrency(key: str, run_name: str, graph_id: str) -> Concurrency | Mis
         key,
         ("concurrency", run_name, graph_id),
         lambda _: analyze_graph(
+            run,
             measured_graph,
             {graph.id: get_nodes(key, run_name, graph.id) for graph in run.graphs},
-            find_while_loops(
-                run, get_nodes(key, run_name, graph_id).graph, get_node_replays(key, run_name)
-            ),
+            get_node_replays(key, run_name),
         ),
     )
 
