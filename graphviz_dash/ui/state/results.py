@@ -23,7 +23,7 @@ from graphviz_dash.analysis.step_comparison.work_pairs import WorkPairs, pair_wo
 from graphviz_dash.analysis.trace.steps import Step, find_steps
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Experiment
-from graphviz_dash.ui.state.store import COMPARISON, STORE, Extent
+from graphviz_dash.ui.state.store import COMPARISON, STORE, Extent, cache_result
 
 
 def get_comparison(key: str) -> Comparison:
@@ -44,54 +44,42 @@ def get_comparison_without_traces(key: str) -> Comparison:
     return STORE.derive(key, COMPARISON, compare_runs, Extent.NO_TRACES)
 
 
+@cache_result("traced slowdowns")
 def get_traced_slowdowns(key: str) -> dict[str, float]:
     """Return traced step time relative to clean step time, for runs with both."""
-    return STORE.derive(
-        key,
-        "traced slowdowns",
-        lambda experiment: {
-            run.name: effect
-            for run in experiment.runs
-            if (effect := compute_traced_slowdown(run, get_traced_steps(key, run.name))) is not None
-        },
-    )
+    return {
+        run.name: effect
+        for run in STORE.load_experiment_of_key(key).runs
+        if (effect := compute_traced_slowdown(run, get_traced_steps(key, run.name))) is not None
+    }
 
 
+@cache_result("clean times")
 def get_clean_times(key: str) -> dict[str, float]:
     """Return the median clean step time in ns, or the recorded step time, of runs with one."""
-    return STORE.derive(
-        key,
-        "clean times",
-        lambda experiment: {
-            run.name: time
-            for run in experiment.runs
-            if (time := compute_clean_step_ns(run) or get_recorded_step_ns(run)) is not None
-        },
-    )
+    return {
+        run.name: time
+        for run in STORE.load_experiment_of_key(key).runs
+        if (time := compute_clean_step_ns(run) or get_recorded_step_ns(run)) is not None
+    }
 
 
+@cache_result("steps")
 def get_traced_steps(key: str, run_name: str) -> tuple[Step, ...]:
     """Return the steps of a run's trace; empty without a trace."""
     trace = STORE.get_run(key, run_name).replay_trace
-    if trace is None:
-        return ()
-    return STORE.derive(key, ("steps", run_name), lambda _: find_steps(trace))
+    return () if trace is None else find_steps(trace)
 
 
 def _get_all_steps(key: str, experiment: Experiment) -> dict[str, tuple[Step, ...]]:
     return {run.name: get_traced_steps(key, run.name) for run in experiment.runs}
 
 
+@cache_result("kernels")
 def get_kernels(key: str) -> KernelTable:
     """Return the kernels of the runs side by side."""
-    baseline = get_comparison(key).baseline
-    return STORE.derive(
-        key,
-        "kernels",
-        lambda experiment: build_kernel_table(
-            experiment, baseline, _get_all_steps(key, experiment)
-        ),
-    )
+    experiment, baseline = STORE.load_experiment_of_key(key), get_comparison(key).baseline
+    return build_kernel_table(experiment, baseline, _get_all_steps(key, experiment))
 
 
 def get_ranks(key: str) -> tuple[ModeRanks, ...]:
@@ -99,15 +87,13 @@ def get_ranks(key: str) -> tuple[ModeRanks, ...]:
     return STORE.derive(key, "ranks", compare_ranks)
 
 
+@cache_result("replays")
 def get_replays(key: str, run_name: str) -> ReplayMatch | None:
     """Return a run's matched replays; None without graphs or trace."""
     run = STORE.get_run(key, run_name)
-    trace = run.replay_trace
-    if trace is None or not run.graphs:
+    if run.replay_trace is None or not run.graphs:
         return None
-    return STORE.derive(
-        key, ("replays", run_name), lambda _: match_replays(run.graphs, trace, get_identities(run))
-    )
+    return match_replays(run.graphs, run.replay_trace, get_identities(run))
 
 
 def has_replays(key: str, run_name: str) -> bool:
@@ -130,6 +116,7 @@ def get_work_pairs(key: str, first: str, second: str) -> WorkPairs | Missing:
     return STORE.derive(key, ("pairs", first, second), lambda _: pair_work(before, after))
 
 
+@cache_result("work")
 def _get_step_work(key: str, run_name: str) -> TypicalStep | Missing:
     """Return the work of a typical step, reusing the comparison if possible."""
     for compared in get_comparison(key).runs:
@@ -137,20 +124,12 @@ def _get_step_work(key: str, run_name: str) -> TypicalStep | Missing:
         if isinstance(equation, Waterfall) and run_name in (compared.name, equation.baseline):
             pairs = equation.pairs
             return pairs.after if run_name == compared.name else pairs.before
-    run = STORE.get_run(key, run_name)
-    return STORE.derive(
-        key,
-        ("work", run_name),
-        lambda _: build_typical_step(
-            run, None, get_replays(key, run_name), get_traced_steps(key, run_name)
-        ),
-    )
+    run, steps = STORE.get_run(key, run_name), get_traced_steps(key, run_name)
+    return build_typical_step(run, None, get_replays(key, run_name), steps)
 
 
+@cache_result("timed")
 def get_node_replays(key: str, run_name: str) -> ReplayMatch | None:
     """Return the replays behind node times, from the traced pass or the node-id pass."""
     run = STORE.get_run(key, run_name)
-    traced = get_replays(key, run_name)
-    if not run.graphs:
-        return None
-    return STORE.derive(key, ("timed", run_name), lambda _: select_timed_replays(run, traced))
+    return select_timed_replays(run, get_replays(key, run_name)) if run.graphs else None

@@ -7,6 +7,7 @@ data. Derived results are built once per version.
 
 from __future__ import annotations
 
+import functools
 import gc
 import hashlib
 import itertools
@@ -17,7 +18,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar, TypeVarTuple, Unpack, cast
 
 from msgspec.structs import replace
 
@@ -29,6 +30,7 @@ from graphviz_dash.server_settings import get_memory_limit
 from graphviz_dash.ui.state.scratch import SCRATCH
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 COMPARISON: Final = "comparison"
 """Slot of the comparison, which needs the traces."""
@@ -305,3 +307,18 @@ class Store:
 
 
 STORE = Store()
+
+
+def cache_result(
+    name: str, extent: Extent = Extent.FULL
+) -> Callable[[Callable[[str, Unpack[Ts]], T]], Callable[[str, Unpack[Ts]], T]]:
+    """Cache the results of a function of an experiment's key in slots of ``name`` and arguments."""
+
+    def decorate(build: Callable[[str, Unpack[Ts]], T]) -> Callable[[str, Unpack[Ts]], T]:
+        @functools.wraps(build)
+        def get(key: str, *arguments: *Ts) -> T:
+            return STORE.derive(key, (name, *arguments), lambda _: build(key, *arguments), extent)
+
+        return get
+
+    return decorate

@@ -13,17 +13,13 @@ from graphviz_dash.features.torch_compile.analysis.step_time import StepDivider
 from graphviz_dash.features.torch_compile.timeline_lanes import CompiledStep, build_compiled_step
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.state.results import get_traced_steps
-from graphviz_dash.ui.state.store import STORE
+from graphviz_dash.ui.state.store import STORE, cache_result
 
 
+@cache_result("compiled")
 def get_compile_report(key: str, run_name: str) -> CompileReport | Missing:
     """Return the report of a run."""
-    run = STORE.get_run(key, run_name)
-    return STORE.derive(
-        key,
-        ("compiled", run_name),
-        lambda _: build_compile_report(run, get_traced_steps(key, run_name)),
-    )
+    return build_compile_report(STORE.get_run(key, run_name), get_traced_steps(key, run_name))
 
 
 def get_step_lane(key: str, run_name: str, step: Step) -> CompiledStep | None:
@@ -38,15 +34,13 @@ def get_step_lane(key: str, run_name: str, step: Step) -> CompiledStep | None:
     )
 
 
+@cache_result("step divider")
 def get_step_divider(key: str, run_name: str) -> StepDivider | None:
     """Return the divider of a run's steps; None without compiled code."""
     run = STORE.get_run(key, run_name)
-    trace = run.replay_trace
-    if trace is None or not has_compiled_trace(key, run_name):
+    if run.replay_trace is None or not has_compiled_trace(key, run_name):
         return None
-    return STORE.derive(
-        key, ("step divider", run_name), lambda _: StepDivider(trace, run.compilation)
-    )
+    return StepDivider(run.replay_trace, run.compilation)
 
 
 def has_step_lane(key: str, run_name: str) -> bool:
@@ -56,7 +50,7 @@ def has_step_lane(key: str, run_name: str) -> bool:
     return STORE.has(key, ("compiled", run_name)) and STORE.has(key, ("step divider", run_name))
 
 
+@cache_result("has compiled")
 def has_compiled_trace(key: str, run_name: str) -> bool:
     """Check whether the trace shows torch.compile output."""
-    run = STORE.get_run(key, run_name)
-    return STORE.derive(key, ("has compiled", run_name), lambda _: has_compile_report(run))
+    return has_compile_report(STORE.get_run(key, run_name))

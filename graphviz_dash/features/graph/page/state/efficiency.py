@@ -17,9 +17,10 @@ from graphviz_dash.features.graph.page.state.graphs import (
 )
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.state.results import get_comparison, get_node_replays
-from graphviz_dash.ui.state.store import STORE
+from graphviz_dash.ui.state.store import STORE, cache_result
 
 
+@cache_result("efficiency")
 def get_efficiency(key: str, run_name: str, graph_id: str) -> EfficiencyReport | Missing:
     """Return times and limits of operator calls, or the reason for none.
 
@@ -29,19 +30,16 @@ def get_efficiency(key: str, run_name: str, graph_id: str) -> EfficiencyReport |
     run = STORE.get_run(key, run_name)
     full_graph = get_whole_graph(key, run_name, graph_id)
     gpu = run.manifest.environment.gpu
-    return STORE.derive(
-        key,
-        ("efficiency", run_name, graph_id),
-        lambda _: measure_graph_efficiency(
-            full_graph,
-            choose_ceilings(run),
-            None if gpu is None else gpu.multiprocessors,
-            get_measured_graph(key, run_name, graph_id),
-            _get_pairs(key, run_name),
-        ),
+    return measure_graph_efficiency(
+        full_graph,
+        choose_ceilings(run),
+        None if gpu is None else gpu.multiprocessors,
+        get_measured_graph(key, run_name, graph_id),
+        _get_pairs(key, run_name),
     )
 
 
+@cache_result("run efficiency")
 def get_run_efficiency(key: str, run_name: str) -> EfficiencyReport | Missing:
     """Return times and limits of the graphs of a run's steps, or the reason for none.
 
@@ -49,16 +47,12 @@ def get_run_efficiency(key: str, run_name: str) -> EfficiencyReport | Missing:
         UnknownKeyError: no such run.
     """
     run, replays = STORE.get_run(key, run_name), get_node_replays(key, run_name)
-    return STORE.derive(
-        key,
-        ("run efficiency", run_name),
-        lambda _: measure_step_graphs(
-            run,
-            replays,
-            lambda graphs: [get_whole_graph(key, run_name, graph) for graph in graphs],
-            choose_ceilings(run),
-            _get_pairs(key, run_name),
-        ),
+    return measure_step_graphs(
+        run,
+        replays,
+        lambda graphs: [get_whole_graph(key, run_name, graph) for graph in graphs],
+        choose_ceilings(run),
+        _get_pairs(key, run_name),
     )
 
 

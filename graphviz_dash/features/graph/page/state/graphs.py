@@ -24,12 +24,13 @@ from graphviz_dash.features.graph.diff.graph_union import FIRST_GRAPH, GraphUnio
 from graphviz_dash.features.graph.diff_narrative import format_graph_title
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.state.results import get_comparison, get_node_replays
-from graphviz_dash.ui.state.store import STORE, UnknownKeyError
+from graphviz_dash.ui.state.store import STORE, UnknownKeyError, cache_result
 
 GraphAddress: TypeAlias = tuple[str, str, str]
 """Experiment key, run name, graph id."""
 
 
+@cache_result("nodes")
 def get_nodes(key: str, run_name: str, graph_id: str) -> NodeTable:
     """Return the node table.
 
@@ -39,13 +40,10 @@ def get_nodes(key: str, run_name: str, graph_id: str) -> NodeTable:
     graphs, origins = STORE.get_run(key, run_name).graphs, _get_origins(key, run_name, graph_id)
     graph = next(graph for graph in graphs if graph.id == graph_id)
     matched = get_node_replays(key, run_name)
-    return STORE.derive(
-        key,
-        ("nodes", run_name, graph_id),
-        lambda _: build_node_table(graph, origins, matched, graphs),
-    )
+    return build_node_table(graph, origins, matched, graphs)
 
 
+@cache_result("titles")
 def get_graph_titles(key: str, run_name: str) -> Mapping[str, str]:
     """Return titles of a run's graphs by id, most replayed first.
 
@@ -53,16 +51,10 @@ def get_graph_titles(key: str, run_name: str) -> Mapping[str, str]:
         UnknownKeyError: no such run.
     """
     run = STORE.get_run(key, run_name)
-    return STORE.derive(
-        key,
-        ("titles", run_name),
-        lambda _: {
-            graph.id: format_graph_title(graph)
-            for graph in list_graph_identities(
-                run.graphs, run.recording, run.capture_traces, list_graph_names(run.loop)
-            )
-        },
+    identities = list_graph_identities(
+        run.graphs, run.recording, run.capture_traces, list_graph_names(run.loop)
     )
+    return {graph.id: format_graph_title(graph) for graph in identities}
 
 
 def sort_by_capture(first: GraphAddress, second: GraphAddress) -> tuple[GraphAddress, GraphAddress]:
@@ -76,16 +68,16 @@ def sort_by_capture(first: GraphAddress, second: GraphAddress) -> tuple[GraphAdd
     return (first, second) if first_created <= second_created else (second, first)
 
 
+@cache_result("origins")
 def _get_origins(key: str, run_name: str, graph_id: str) -> Attribution:
     run = STORE.get_run(key, run_name)
     graph = next((graph for graph in run.graphs if graph.id == graph_id), None)
     if graph is None:
         raise UnknownKeyError(graph_id)
-    return STORE.derive(
-        key, ("origins", run_name, graph_id), lambda _: attribute_graph(graph, *run.capture_traces)
-    )
+    return attribute_graph(graph, *run.capture_traces)
 
 
+@cache_result("whole without times")
 def get_graph_without_times(key: str, run_name: str, graph_id: str) -> ExpandedGraph:
     """Return a graph with its nested graphs, without matching replays.
 
@@ -95,19 +87,14 @@ def get_graph_without_times(key: str, run_name: str, graph_id: str) -> ExpandedG
     graphs = STORE.get_run(key, run_name).graphs
     _get_origins(key, run_name, graph_id)
     by_id = {graph.id: graph for graph in graphs}
-    return STORE.derive(
-        key,
-        ("whole without times", run_name, graph_id),
-        lambda _: combine_tables(
-            graph_id,
-            graphs,
-            lambda one: build_node_table(
-                by_id[one], _get_origins(key, run_name, one), None, graphs
-            ),
-        ),
+    return combine_tables(
+        graph_id,
+        graphs,
+        lambda one: build_node_table(by_id[one], _get_origins(key, run_name, one), None, graphs),
     )
 
 
+@cache_result("measured")
 def get_measured_graph(key: str, run_name: str, graph_id: str) -> MeasuredGraph | Missing:
     """Return a graph measured over the traced replays, or the reason it is unavailable.
 
@@ -116,30 +103,21 @@ def get_measured_graph(key: str, run_name: str, graph_id: str) -> MeasuredGraph 
     """
     run = STORE.get_run(key, run_name)
     graph = get_nodes(key, run_name, graph_id).graph
-    matched = get_node_replays(key, run_name)
-    return STORE.derive(
-        key, ("measured", run_name, graph_id), lambda _: measure_graph(graph, run.graphs, matched)
-    )
+    return measure_graph(graph, run.graphs, get_node_replays(key, run_name))
 
 
+@cache_result("concurrency")
 def get_concurrency(key: str, run_name: str, graph_id: str) -> Concurrency | Missing:
     """Return the concurrency, or the reason it is unavailable."""
     measured_graph = get_measured_graph(key, run_name, graph_id)
     if isinstance(measured_graph, Missing):
         return measured_graph
     run = STORE.get_run(key, run_name)
-    return STORE.derive(
-        key,
-        ("concurrency", run_name, graph_id),
-        lambda _: analyze_graph(
-            run,
-            measured_graph,
-            {graph.id: get_nodes(key, run_name, graph.id) for graph in run.graphs},
-            get_node_replays(key, run_name),
-        ),
-    )
+    tables = {graph.id: get_nodes(key, run_name, graph.id) for graph in run.graphs}
+    return analyze_graph(run, measured_graph, tables, get_node_replays(key, run_name))
 
 
+@cache_result("whole")
 def get_whole_graph(key: str, run_name: str, graph_id: str) -> ExpandedGraph:
     """Return a graph with its nested graphs.
 
@@ -149,13 +127,10 @@ def get_whole_graph(key: str, run_name: str, graph_id: str) -> ExpandedGraph:
     run = STORE.get_run(key, run_name)
     # Raises for an unknown graph.
     get_nodes(key, run_name, graph_id)
-    return STORE.derive(
-        key,
-        ("whole", run_name, graph_id),
-        lambda _: combine_tables(graph_id, run.graphs, lambda one: get_nodes(key, run_name, one)),
-    )
+    return combine_tables(graph_id, run.graphs, lambda one: get_nodes(key, run_name, one))
 
 
+@cache_result("eager")
 def get_eager_nodes(key: str, run_name: str, graph_id: str) -> Mapping[int, EagerCounterpart]:
     """Return eager counterparts by row; empty if steps cannot be paired.
 
@@ -164,14 +139,10 @@ def get_eager_nodes(key: str, run_name: str, graph_id: str) -> Mapping[int, Eage
     """
     full_graph = get_whole_graph(key, run_name, graph_id)
     equation = get_comparison(key)[run_name].waterfall
-    if isinstance(equation, Missing):
-        return {}
-    pairs = equation.pairs
-    return STORE.derive(
-        key, ("eager", run_name, graph_id), lambda _: find_eager_changes(pairs, full_graph)
-    )
+    return {} if isinstance(equation, Missing) else find_eager_changes(equation.pairs, full_graph)
 
 
+@cache_result("device-launch")
 def get_device_launch(key: str, run_name: str, graph_id: str) -> DeviceLaunch:
     """Check whether a graph allows device-side launch.
 
@@ -180,9 +151,7 @@ def get_device_launch(key: str, run_name: str, graph_id: str) -> DeviceLaunch:
     """
     run = STORE.get_run(key, run_name)
     get_nodes(key, run_name, graph_id)
-    return STORE.derive(
-        key, ("device-launch", run_name, graph_id), lambda _: check_device_launch(run, graph_id)
-    )
+    return check_device_launch(run, graph_id)
 
 
 def get_graph_ledger(key: str, run_name: str, graph_id: str) -> GraphLedger | None:

@@ -7,23 +7,18 @@ from collections.abc import Mapping
 from graphviz_dash.analysis.nodes.replay_faults import FaultState, GraphFaults, find_graph_faults
 from graphviz_dash.analysis.replay_check import list_replay_diagnoses
 from graphviz_dash.features.graph.page.state.graphs import get_whole_graph
-from graphviz_dash.ui.state.store import STORE
+from graphviz_dash.ui.state.store import STORE, cache_result
 
 
+@cache_result("replay faults")
 def get_graph_faults(key: str, run_name: str, graph_id: str) -> GraphFaults | None:
     """Return the result of a check of replays; None if unchecked.
 
     Raises:
         UnknownKeyError: no such run or graph.
     """
-    graph = get_whole_graph(key, run_name, graph_id)
-    return STORE.derive(
-        key,
-        ("replay faults", run_name, graph_id),
-        lambda experiment: find_graph_faults(
-            list_replay_diagnoses(experiment.runs), run_name, graph
-        ),
-    )
+    diagnoses = list_replay_diagnoses(STORE.load_experiment_of_key(key).runs)
+    return find_graph_faults(diagnoses, run_name, get_whole_graph(key, run_name, graph_id))
 
 
 def get_fault_states(key: str, run_name: str, graph_id: str) -> Mapping[int, FaultState]:
