@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -22,6 +22,20 @@ _UNITS: Final = (TimeUnit("s", 1e9), TimeUnit("ms", 1e6), TimeUnit("µs", 1e3))
 def choose_time_unit(longest_ns: float) -> TimeUnit:
     """Return the largest unit in which ``longest_ns`` is at least 1; µs for shorter times."""
     return next((unit for unit in _UNITS if longest_ns >= unit.ns), _UNITS[-1])
+
+
+def build_error_bars(
+    values: Iterable[float],
+    ends: Iterable[tuple[float | None, float | None]],
+    scale: float = 1,
+    **style: Any,
+) -> dict[str, Any]:
+    """Build error bars from ``values`` to their low and high ``ends``, divided by ``scale``; an
+    unknown end has no bar."""
+    rows = [(value, low, high) for value, (low, high) in zip(values, ends, strict=True)]
+    up = [0.0 if high is None else max(high - value, 0.0) / scale for value, _, high in rows]
+    down = [0.0 if low is None else max(value - low, 0.0) / scale for value, low, _ in rows]
+    return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, **style}
 
 
 def format_tick(ns: float) -> str:

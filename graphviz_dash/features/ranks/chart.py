@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from graphviz_dash.analysis.ranks.ranks import CollectiveRow, ModeRanks, RankRow
 from graphviz_dash.analysis.trace.kernel_categories import Category
-from graphviz_dash.charts.figures.axes import TimeUnit, choose_time_unit
+from graphviz_dash.charts.figures.axes import TimeUnit, build_error_bars, choose_time_unit
 from graphviz_dash.charts.figures.theme import (
     MARKER_SYMBOLS,
     add_end_label,
@@ -189,10 +189,11 @@ def _add_arrivals(
     count = len(mode.ranks)
     # Side by side, so that equal arrivals do not hide each other.
     shift = 0.5 * (number - (count - 1) / 2) / max(count, 1)
+    arrivals = [row.arrival[number] for row in rows]
     figure.add_scatter(
         name=f"rank {mode.ranks[number].rank}",
         x=[tick + shift for tick in range(len(rows))],
-        y=[row.arrival[number].median / unit.ns for row in rows],
+        y=[arrival.median / unit.ns for arrival in arrivals],
         mode="markers",
         marker={
             "size": 9,
@@ -200,15 +201,14 @@ def _add_arrivals(
             "symbol": MARKER_SYMBOLS[number % len(MARKER_SYMBOLS)],
             "line": {"width": 0},
         },
-        error_y={
-            "type": "data",
-            "symmetric": False,
-            "array": [_get_upper_error(row, number) / unit.ns for row in rows],
-            "arrayminus": [_get_lower_error(row, number) / unit.ns for row in rows],
-            "color": colour,
-            "thickness": 1.4,
-            "width": 3,
-        },
+        error_y=build_error_bars(
+            [arrival.median for arrival in arrivals],
+            [(arrival.spread.low, arrival.spread.high) for arrival in arrivals],
+            unit.ns,
+            color=colour,
+            thickness=1.4,
+            width=3,
+        ),
         hovertemplate=[_format_arrival(mode, row, number) for row in rows],
     )
 
@@ -217,16 +217,6 @@ def select_collectives(mode: ModeRanks) -> list[CollectiveRow]:
     """Select all collectives, or the MAX_COLLECTIVES with the largest skew."""
     widest = sorted(mode.collectives, key=lambda row: -row.skew.median)[:MAX_COLLECTIVES]
     return sorted(widest, key=lambda row: row.ordinal)
-
-
-def _get_upper_error(row: CollectiveRow, number: int) -> float:
-    summary = row.arrival[number]
-    return max((summary.spread.high or 0.0) - summary.median, 0.0)
-
-
-def _get_lower_error(row: CollectiveRow, number: int) -> float:
-    summary = row.arrival[number]
-    return max(summary.median - summary.spread.low, 0.0)
 
 
 def _format_arrival(mode: ModeRanks, row: CollectiveRow, number: int) -> str:

@@ -16,12 +16,8 @@ from graphviz_dash.analysis.loop.family_report import (
     sum_fallback_ns,
 )
 from graphviz_dash.analysis.trace.kernel_names import shorten_name
-from graphviz_dash.charts.figures.axes import choose_time_unit, compute_log_ticks
-from graphviz_dash.charts.figures.theme import (
-    apply_theme,
-    compute_tick_width,
-    set_fixed_margins,
-)
+from graphviz_dash.charts.figures.axes import build_error_bars, choose_time_unit, compute_log_ticks
+from graphviz_dash.charts.figures.theme import apply_theme, compute_tick_width, set_fixed_margins
 from graphviz_dash.charts.shades import (
     ACCENT,
     BLUE,
@@ -162,22 +158,18 @@ def _add_lines(
 
 
 def _build_error_bars(line: Sequence[MemberReport], unit_ns: float, colour: str) -> dict[str, Any]:
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [_get_upper_error(member) / unit_ns for member in line],
-        "arrayminus": [_get_lower_error(member) / unit_ns for member in line],
-        "thickness": 1,
-        "width": 2,
-        "color": colour,
-    }
+    times = [member.gpu for member in line if member.gpu]
+    ends = [(time.spread.low, time.spread.high) for time in times]
+    medians = [time.median for time in times]
+    return build_error_bars(medians, ends, unit_ns, thickness=1, width=2, color=colour)
 
 
 def _add_band(figure: go.Figure, line: Sequence[MemberReport], unit_ns: float, colour: str) -> None:
     sizes = [member.size for member in line]
+    times = [member.gpu for member in line if member.gpu]
     ends = [
-        [(member.gpu.median + sign * away(member)) / unit_ns for member in line if member.gpu]
-        for sign, away in ((-1, _get_lower_error), (1, _get_upper_error))
+        [time.spread.low / unit_ns for time in times],
+        [(time.spread.high or time.median) / unit_ns for time in times],
     ]
     for values, fill in zip(ends, (None, "tonexty"), strict=True):
         figure.add_scatter(
@@ -189,14 +181,6 @@ def _add_band(figure: go.Figure, line: Sequence[MemberReport], unit_ns: float, c
             hoverinfo="skip",
             showlegend=False,
         )
-
-
-def _get_upper_error(member: MemberReport) -> float:
-    return (member.gpu.spread.high or member.gpu.median) - member.gpu.median if member.gpu else 0.0
-
-
-def _get_lower_error(member: MemberReport) -> float:
-    return member.gpu.median - member.gpu.spread.low if member.gpu else 0.0
 
 
 def _format_hover(member: MemberReport) -> str:

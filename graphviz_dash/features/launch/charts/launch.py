@@ -8,12 +8,8 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from graphviz_dash.charts.figures.axes import compute_log_ticks, format_tick
-from graphviz_dash.charts.figures.theme import (
-    apply_theme,
-    compute_tick_width,
-    set_fixed_margins,
-)
+from graphviz_dash.charts.figures.axes import build_error_bars, compute_log_ticks, format_tick
+from graphviz_dash.charts.figures.theme import apply_theme, compute_tick_width, set_fixed_margins
 from graphviz_dash.charts.palette import MODULE_SHADES
 from graphviz_dash.charts.shades import ACCENT, GREY, Theme, get_colour
 from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts, TopologyCosts
@@ -200,21 +196,10 @@ def _add_published(
 
 
 def _build_spreads(rows: Sequence[TopologyCosts], measure: LaunchMeasure) -> dict[str, object]:
-    spreads = [row.timings[measure].spread for row in rows]
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [
-            (spread.high or 0) / 1e3 - _get_median_us(row, measure)
-            for row, spread in zip(rows, spreads, strict=True)
-        ],
-        "arrayminus": [
-            _get_median_us(row, measure) - spread.low / 1e3
-            for row, spread in zip(rows, spreads, strict=True)
-        ],
-        "thickness": 1,
-        "width": 2,
-    }
+    timings = [row.timings[measure] for row in rows]
+    ends = [(timing.spread.low, timing.spread.high) for timing in timings]
+    medians = [timing.summary.median for timing in timings]
+    return build_error_bars(medians, ends, 1e3, thickness=1, width=2)
 
 
 def _format_hover(row: TopologyCosts, measure: LaunchMeasure) -> str:

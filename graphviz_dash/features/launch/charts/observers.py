@@ -7,7 +7,7 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from graphviz_dash.charts.figures.axes import compute_log_ticks
+from graphviz_dash.charts.figures.axes import build_error_bars, compute_log_ticks
 from graphviz_dash.charts.figures.theme import apply_theme, compute_label_width, set_row_margins
 from graphviz_dash.charts.palette import MODULE_SHADES
 from graphviz_dash.charts.shades import Theme, get_colour
@@ -49,6 +49,7 @@ def draw_observers(effect: ObserverEffect, theme: Theme) -> go.Figure:
             if (measure_effect := row.effects.get(measure)) is not None
             and measure_effect.ratio is not None
         ]
+        colour = get_colour(MODULE_SHADES[number % len(MODULE_SHADES)], theme)
         figure.add_scatter(
             name=title,
             x=[measure_effect.ratio for _, measure_effect in measured],
@@ -61,11 +62,8 @@ def draw_observers(effect: ObserverEffect, theme: Theme) -> go.Figure:
             marker={
                 "symbol": _SYMBOLS[measure],
                 "size": 12,
-                "color": get_colour(MODULE_SHADES[number % len(MODULE_SHADES)], theme),
-                "line": {
-                    "width": 2,
-                    "color": get_colour(MODULE_SHADES[number % len(MODULE_SHADES)], theme),
-                },
+                "color": colour,
+                "line": {"width": 2, "color": colour},
             },
             error_x=_build_error_bars([measure_effect for _, measure_effect in measured]),
             text=[
@@ -104,19 +102,9 @@ def draw_observers(effect: ObserverEffect, theme: Theme) -> go.Figure:
 
 def _build_error_bars(effects: list[MeasureEffect]) -> dict[str, object]:
     """Build 95% intervals; none for totals."""
-    upper, lower = [], []
-    for effect in effects:
-        spread, ratio = effect.interval, effect.ratio or 0.0
-        upper.append(0.0 if spread is None else (spread.high or ratio) - ratio)
-        lower.append(0.0 if spread is None else ratio - spread.low)
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": upper,
-        "arrayminus": lower,
-        "thickness": 1,
-        "width": 3,
-    }
+    intervals = [effect.interval for effect in effects]
+    ends = [(None, None) if end is None else (end.low, end.high) for end in intervals]
+    return build_error_bars([effect.ratio or 0.0 for effect in effects], ends, thickness=1, width=3)
 
 
 def _format_hover(row: ObserverRow, effect: MeasureEffect, title: str, meaning: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import plotly.graph_objects as go
 
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
-from graphviz_dash.charts.figures.axes import choose_time_unit
+from graphviz_dash.charts.figures.axes import build_error_bars, choose_time_unit
 from graphviz_dash.charts.figures.theme import apply_theme
 from graphviz_dash.charts.palette import BASELINE, CRITICAL, RUN
 from graphviz_dash.charts.shades import Theme, get_colour
@@ -27,15 +27,14 @@ def draw_streams(
     figure.add_bar(
         x=[str(row.streams) for row in rows],
         y=[row.step.value / unit.ns for row in rows],
-        error_y={
-            "type": "data",
-            "symmetric": False,
-            "array": [((row.step.high or 0) - row.step.value) / unit.ns for row in rows],
-            "arrayminus": [(row.step.value - (row.step.low or 0)) / unit.ns for row in rows],
-            "thickness": 1.5,
-            "width": 4,
-            "color": get_colour(BASELINE, theme),
-        },
+        error_y=build_error_bars(
+            [row.step.value for row in rows],
+            [(row.step.low, row.step.high) for row in rows],
+            unit.ns,
+            thickness=1.5,
+            width=4,
+            color=get_colour(BASELINE, theme),
+        ),
         text=[format_ns(round(row.step.value)) for row in rows],
         textposition="inside",
         insidetextanchor="start",
