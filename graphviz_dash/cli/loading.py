@@ -11,7 +11,8 @@ import click
 
 from graphviz_dash.bundle.staging import create_scratch_folder
 from graphviz_dash.cli.progress_bar import show_progress
-from graphviz_dash.errors import InputError, escape_control_characters
+from graphviz_dash.cli.text.output import print_text
+from graphviz_dash.errors import InputError
 from graphviz_dash.importers.locations import (
     FILE_SCHEME,
     Location,
@@ -80,7 +81,7 @@ def resolve_experiment(text: str, scheduler: str | None, workers: int | None) ->
             ):
                 if isinstance(result, SkippedFiles):
                     message = f"not imported: {', '.join(result.files)}: {result.reason}"
-                    click.echo(escape_control_characters(message), err=True)
+                    print_text(message, err=True)
         if not folder.is_dir():
             raise InputError(text, "no run", "a folder of run bundles or of traces of other tools")
         yield folder
@@ -99,10 +100,10 @@ def open_run_trace(path: Path) -> Trace:
     with show_progress(path.name):
         trace = open_trace(path, cache=get_default_cache())
     for problem in trace.info.completeness_problems:
-        click.echo(escape_control_characters(f"Warning: {path.name}: {problem.text}"), err=True)
+        print_text(f"Warning: {path.name}: {problem.text}", err=True)
     return trace
 
 
 def _warn_incomplete(run: Run) -> None:
     for problem in run.completeness_problems:
-        click.echo(escape_control_characters(f"Warning: {run.name}: {problem.text}"), err=True)
+        print_text(f"Warning: {run.name}: {problem.text}", err=True)

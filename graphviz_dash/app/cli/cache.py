@@ -6,8 +6,7 @@ from datetime import datetime
 
 import click
 
-from graphviz_dash.cli.text.output import build_cell, create_table, print_table
-from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.cli.text.output import create_table, print_table, print_text
 from graphviz_dash.exports.documents.values import display_path
 from graphviz_dash.ingest.cache import get_default_cache
 from graphviz_dash.ingest.summaries import get_default_summaries
@@ -29,28 +28,22 @@ def cache_command(clear: bool) -> None:
         return
     if clear:
         size = cache.clear() + catalogue.clear()
-        click.echo(
-            escape_control_characters(
-                f"{format_bytes(size)} removed from {display_path(cache.folder)}"
-            )
-        )
+        print_text(f"{format_bytes(size)} removed from {display_path(cache.folder)}")
         return
     entries = cache.list_entries()
     if entries:
         table = create_table("trace", "events", "size", "last used", right=(1, 2))
         for entry in entries:
             table.add_row(
-                build_cell(display_path(entry.path)),
-                build_cell(format_count(entry.events)),
-                build_cell(format_bytes(entry.size)),
-                build_cell(_format_time(entry.last_used)),
+                display_path(entry.path),
+                format_count(entry.events),
+                format_bytes(entry.size),
+                _format_time(entry.last_used),
             )
         print_table(table)
     total = format_bytes(sum(entry.size for entry in entries))
     limit = format_bytes(cache.max_bytes)
-    click.echo(
-        escape_control_characters(f"{total} of at most {limit} in {display_path(cache.folder)}")
-    )
+    print_text(f"{total} of at most {limit} in {display_path(cache.folder)}")
     click.echo(f"{format_bytes(catalogue.measure_size())} in the catalogue of experiments")
 
 

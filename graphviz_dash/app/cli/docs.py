@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.metrics.registry import METRICS as METRICS_BY_ID
 from graphviz_dash.app.cli.examples import EXAMPLES
-from graphviz_dash.cli.text.output import build_cell, create_table, print_more, print_table
+from graphviz_dash.cli.text.output import create_table, print_more, print_table
 from graphviz_dash.documentation import (
     COMMANDS,
     METRICS,
@@ -71,7 +71,7 @@ def docs_command(topic: tuple[str, ...], opens: bool) -> None:
     if len(topics) > 1 and not opens:
         table = create_table("topic", "location")
         for name, location in list(topics.items())[:_MAX_MATCHES]:
-            table.add_row(build_cell(name), build_cell(format_location(location)))
+            table.add_row(name, format_location(location))
         print_table(table)
         print_more(len(topics), _MAX_MATCHES)
         return

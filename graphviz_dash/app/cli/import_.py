@@ -12,8 +12,7 @@ from graphviz_dash.app.documents.imports import build_import_document
 from graphviz_dash.cli.loading import add_executor_options
 from graphviz_dash.cli.options import JSON_OPTION
 from graphviz_dash.cli.progress_bar import show_progress
-from graphviz_dash.cli.text.output import print_json
-from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.cli.text.output import print_json, print_text
 from graphviz_dash.exports.documents.values import display_path
 from graphviz_dash.importers.bundles import ImportedRun, import_files
 from graphviz_dash.importers.locations import FILE_SCHEME, find_locations, is_address
@@ -148,22 +147,15 @@ def _get_sort_key(result: ImportedRun | SkippedFiles) -> tuple[bool, str]:
 
 def _print_refused(refused: list[SkippedFiles]) -> None:
     for group in refused[:_MAX_SHOWN]:
-        click.echo(
-            escape_control_characters(f"not imported: {', '.join(group.files)}: {group.reason}"),
-            err=True,
-        )
+        print_text(f"not imported: {', '.join(group.files)}: {group.reason}", err=True)
     if len(refused) > _MAX_SHOWN:
         click.echo(f"and {len(refused) - _MAX_SHOWN:,} more", err=True)
 
 
 def _print_imported(written: ImportedRun) -> None:
-    click.echo(escape_control_characters(display_path(written.path)))
+    print_text(display_path(written.path))
     for source in written.sources:
         method = f"; {source.method}" if source.method else ""
-        click.echo(
-            escape_control_characters(
-                f"  {source.name}: {source.kind}, {format_bytes(source.bytes)}{method}"
-            )
-        )
+        print_text(f"  {source.name}: {source.kind}, {format_bytes(source.bytes)}{method}")
     for fact in written.absent:
-        click.echo(escape_control_characters(f"  missing {fact.fact}: {fact.reason}"))
+        print_text(f"  missing {fact.fact}: {fact.reason}")

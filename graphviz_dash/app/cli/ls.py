@@ -11,8 +11,14 @@ from graphviz_dash.app.documents.listed_experiments import ListedExperiment, lis
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.cli.options import JSON_OPTION
 from graphviz_dash.cli.progress_bar import show_progress
-from graphviz_dash.cli.text.output import build_cell, create_table, print_json, print_table
-from graphviz_dash.errors import InputError, escape_control_characters
+from graphviz_dash.cli.text.output import (
+    build_cell,
+    create_table,
+    print_json,
+    print_table,
+    print_text,
+)
+from graphviz_dash.errors import InputError
 from graphviz_dash.exports.documents.values import display_path
 from graphviz_dash.ingest.load import search_experiments
 from graphviz_dash.ingest.summaries import get_default_summaries
@@ -45,14 +51,14 @@ def ls(path: Path, as_json: bool) -> None:
         _print_experiments(experiments, path)
     errors = [text for _, experiment in experiments for _, text in experiment.unreadable]
     for text in errors:
-        click.echo(escape_control_characters(f"Error: {text}"), err=True)
+        print_text(f"Error: {text}", err=True)
     if errors:
         raise click.exceptions.Exit(2)
 
 
 def _print_experiments(experiments: list[tuple[Path, ListedExperiment]], path: Path) -> None:
     if not experiments:
-        click.echo(escape_control_characters(f"No experiments under {path}"), err=True)
+        print_text(f"No experiments under {path}", err=True)
         return
     headings = ("run", "workload", "mode", "status", "step time", "speedup", "GPU", "date (UTC)")
     table = create_table(*headings, right=(4, 5))
@@ -64,18 +70,18 @@ def _print_experiments(experiments: list[tuple[Path, ListedExperiment]], path: P
             if run.has_speedup and not run.replays_match:
                 invalid.append(name)
             table.add_row(
-                build_cell(name),
-                build_cell(run.workload),
-                build_cell(run.mode),
+                name,
+                run.workload,
+                run.mode,
                 build_cell(run.status, "red" if run.status != "complete" else ""),
-                build_cell(run.step),
+                run.step,
                 build_cell(run.speedup, "bold" if run.replays_match else "dim"),
-                build_cell(run.gpu),
-                build_cell(run.date),
+                run.gpu,
+                run.date,
             )
         for bundle, _ in experiment.unreadable:
             bundle_path = display_path(os.path.join(folder, bundle))
-            table.add_row(build_cell(bundle_path), "", "", build_cell("unreadable", "red"))
+            table.add_row(bundle_path, "", "", build_cell("unreadable", "red"))
     print_table(table, spare=(6, 1, 3, 7))
     for name in invalid:
-        click.echo(escape_control_characters(f"{name}: replays compute a different result"))
+        print_text(f"{name}: replays compute a different result")

@@ -11,7 +11,8 @@ from graphviz_dash.bundle.launch import find_launches, read_launch
 from graphviz_dash.bundle.parts import parse_capture_number, parse_graph_id
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.cli.progress_bar import show_progress
-from graphviz_dash.errors import GraphvizDashError, InputError, escape_control_characters
+from graphviz_dash.cli.text.output import print_text
+from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.exports.documents.values import display_path
 from graphviz_dash.ingest.load import list_bundles, load_run, search_experiments
 from graphviz_dash.model.run import FileEntry, FileRole, Run
@@ -59,7 +60,7 @@ def _check_bundles(bundles: Sequence[Path]) -> int:
                 run = load_run(bundle)
         except GraphvizDashError as error:
             failure_count += 1
-            click.echo(escape_control_characters(f"FAILED  {display_path(bundle)}"))
+            print_text(f"FAILED  {display_path(bundle)}")
             click.echo(f"Error: {error}", err=True)
             continue
         _print_run(run)
@@ -78,7 +79,7 @@ def _check_launches(launches: Sequence[Path]) -> int:
             recording = read_launch(path)
         except GraphvizDashError as error:
             failure_count += 1
-            click.echo(escape_control_characters(f"FAILED  {display_path(path)}"))
+            print_text(f"FAILED  {display_path(path)}")
             click.echo(f"Error: {error}", err=True)
             continue
         samples = sum(
@@ -87,12 +88,10 @@ def _check_launches(launches: Sequence[Path]) -> int:
             for samples_of_series in series.samples.values()
         )
         state = "complete" if recording.complete else "interrupted"
-        click.echo(
-            escape_control_characters(
-                f"ok      {display_path(path)}: launch costs, format version {recording.version}, "
-                f"{state}, {pluralize(len(recording.series), 'graph')}, "
-                f"{pluralize(samples, 'sample')}"
-            )
+        print_text(
+            f"ok      {display_path(path)}: launch costs, format version {recording.version}, "
+            f"{state}, {pluralize(len(recording.series), 'graph')}, "
+            f"{pluralize(samples, 'sample')}"
         )
     if launches:
         valid = f"{len(launches) - failure_count} of {len(launches)}"
@@ -102,22 +101,18 @@ def _check_launches(launches: Sequence[Path]) -> int:
 
 def _print_run(run: Run) -> None:
     manifest = run.manifest
-    click.echo(
-        escape_control_characters(
-            f"ok      {display_path(run.path)}: format version {manifest.version}, "
-            f"{manifest.status}, "
-            f"{manifest.workload.name} in mode {manifest.mode.value}"
-        )
+    print_text(
+        f"ok      {display_path(run.path)}: format version {manifest.version}, "
+        f"{manifest.status}, "
+        f"{manifest.workload.name} in mode {manifest.mode.value}"
     )
     for entry in manifest.files:
-        click.echo(
-            escape_control_characters(
-                f"        {entry.path}: {format_bytes(entry.bytes)}, sha256 matches, "
-                f"{_describe_contents(run, entry)}"
-            )
+        print_text(
+            f"        {entry.path}: {format_bytes(entry.bytes)}, sha256 matches, "
+            f"{_describe_contents(run, entry)}"
         )
     for problem in run.problems:
-        click.echo(escape_control_characters(f"        {problem.text}"))
+        print_text(f"        {problem.text}")
 
 
 def _describe_contents(run: Run, entry: FileEntry) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.cli.text.output import print_text
 
 OUTPUT_OPTION = click.option(
     "-o",
@@ -21,4 +21,4 @@ OUTPUT_OPTION = click.option(
 def print_file(file: Path, content: str) -> None:
     """Print the path on stdout and the content on stderr."""
     click.echo(content, err=True)
-    click.echo(escape_control_characters(str(file)))
+    print_text(str(file))

@@ -1,7 +1,7 @@
 """Command output: tables and JSON documents, both free of escapes.
 
-Every name from a file goes through :func:`build_cell`, so it cannot control the terminal and is
-never parsed as markup.
+Every name from a file goes through :class:`TextTable` or :func:`print_text`, so it cannot control
+the terminal and is never parsed as markup.
 
 Numbers are never broken, and words keep a readable width.
 """
@@ -18,6 +18,7 @@ import click
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
+from rich.style import StyleType
 from rich.table import Column as RichColumn
 from rich.table import Table
 from rich.text import Text
@@ -39,6 +40,22 @@ _MAX_RICH_ROWS: Final = 500
 """Longer tables have neither folds nor colours."""
 
 
+def print_text(text: str, *, err: bool = False) -> None:
+    """Print ``text`` with visible control characters, on stderr if ``err``."""
+    click.echo(escape_control_characters(text), err=err)
+
+
+class TextTable(Table):
+    """A table that shows each value as a cell of :func:`build_cell`."""
+
+    def add_row(
+        self, *cells: object, style: StyleType | None = None, end_section: bool = False
+    ) -> None:
+        """Add a row of values and of styled cells."""
+        texts = (cell if isinstance(cell, Text) else build_cell(cell) for cell in cells)
+        super().add_row(*texts, style=style, end_section=end_section)
+
+
 def build_cell(text: object, style: str = "") -> RenderableType:
     """Convert ``text`` to a literal one-line cell without control characters."""
     literal = escape_control_characters(str(text))
@@ -55,9 +72,9 @@ def shorten(text: str, length: int) -> str:
     return f"{text[: length - 1 - tail]}…{text[-tail:]}"
 
 
-def create_table(*headings: str, right: Sequence[int] = ()) -> Table:
+def create_table(*headings: str, right: Sequence[int] = ()) -> TextTable:
     """Create an empty table; the columns in ``right`` are right-aligned."""
-    table = Table(
+    table = TextTable(
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         pad_edge=False,

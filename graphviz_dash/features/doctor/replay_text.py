@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import click
-
 from graphviz_dash.analysis.replay_check import (
     MemoryFault,
     ReplayDiagnosis,
     StopFault,
     WrongOperator,
 )
-from graphviz_dash.cli.text.output import print_heading
-from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.cli.text.output import print_heading, print_text
 from graphviz_dash.model.doctor import CodeLocation
 from graphviz_dash.narrative.replay_check import (
     CAUSE_ADVICE,
@@ -76,4 +73,4 @@ def _print_place(location: CodeLocation | None) -> None:
 
 
 def _print(text: str) -> None:
-    click.echo(escape_control_characters(text))
+    print_text(text)

@@ -6,7 +6,7 @@ import click
 
 from graphviz_dash.analysis.doctor import Diagnosis, FindingGroup
 from graphviz_dash.analysis.prediction.predict import Prediction
-from graphviz_dash.cli.text.output import build_cell, create_table, print_heading, print_table
+from graphviz_dash.cli.text.output import create_table, print_heading, print_table, print_text
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.prediction.text import print_blockers, print_partial_bases
 from graphviz_dash.model.doctor import CheckStatus, CodeLocation
@@ -25,7 +25,7 @@ def print_diagnosis(name: str | None, diagnosis: Diagnosis, *, everything: bool 
     rules."""
     if name is not None:
         print_heading(name)
-    click.echo(escape_control_characters(format_doctor_verdict(diagnosis)))
+    print_text(format_doctor_verdict(diagnosis))
     for number, finding_group in enumerate(diagnosis.groups, 1):
         _print_group(number, finding_group)
     if not everything:
@@ -36,23 +36,19 @@ def print_diagnosis(name: str | None, diagnosis: Diagnosis, *, everything: bool 
         table = create_table("tensor", "shape", "difference")
         for check in outputs[:8]:
             shape = f"{check.dtype} {list(check.shape)}"
-            table.add_row(
-                build_cell(check.name),
-                build_cell(shape),
-                build_cell(describe_output_difference(check)),
-            )
+            table.add_row(check.name, shape, describe_output_difference(check))
         print_table(table)
     print_heading("Rules")
     table = create_table("rule", "outcome", "")
     for outcome in diagnosis.checked_rules:
         word = "broken" if outcome.status is CheckStatus.FOUND else "passed"
         note = outcome.reason or (f"{outcome.findings} found" if outcome.findings else "")
-        table.add_row(build_cell(outcome.rule.id.value), build_cell(word), build_cell(note))
+        table.add_row(outcome.rule.id.value, word, note)
     for group in diagnosis.unchecked_rules:
         named = group.outcomes[0].rule.id.value
         if len(group.outcomes) > 1:
             named = f"{len(group.outcomes)} rules"
-        table.add_row(build_cell(named), build_cell("not checked"), build_cell(group.reason))
+        table.add_row(named, "not checked", group.reason)
     print_table(table)
 
 
@@ -71,24 +67,22 @@ def _print_group(number: int, group: FindingGroup) -> None:
     print_heading(f"{number}. {finding.severity.value}: {rule.title} [{rule.id.value}]{first}")
     if finding.location is not None:
         function = f" in {finding.location.function}" if finding.location.function else ""
-        click.echo(escape_control_characters(f"   {finding.location.text}{function}"))
+        print_text(f"   {finding.location.text}{function}")
         _print_code(finding.location)
     if (caller := format_caller(finding)) is not None:
-        click.echo(escape_control_characters(f"   {caller}"))
+        print_text(f"   {caller}")
     parts = [("op", finding.op), ("stream", finding.stream), ("thread", finding.thread)]
     context = ", ".join(f"{label} {value}" for label, value in parts if value)
     if finding.calls_per_step is not None and finding.calls_per_step > 1:
         context += f", {finding.calls_per_step:,} times per step"
     if context:
-        click.echo(escape_control_characters(f"   {context}"))
+        print_text(f"   {context}")
     if finding.message:
-        click.echo(escape_control_characters(f"   error: {finding.message}"))
+        print_text(f"   error: {finding.message}")
     for evidence in finding.evidence:
-        click.echo(
-            escape_control_characters(f"   {evidence.name}: {format_evidence_value(evidence)}")
-        )
+        print_text(f"   {evidence.name}: {format_evidence_value(evidence)}")
     if places := format_other_places(group):
-        click.echo(escape_control_characters(f"   also at {', '.join(places)}"))
+        print_text(f"   also at {', '.join(places)}")
     click.echo(f"   fix: {rule.advice}")
 
 

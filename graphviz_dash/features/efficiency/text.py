@@ -7,12 +7,7 @@ from typing import Final
 import click
 from msgspec import structs
 
-from graphviz_dash.cli.text.output import (
-    print_heading,
-    print_more,
-    print_rows,
-)
-from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.cli.text.output import print_heading, print_more, print_rows, print_text
 from graphviz_dash.features.efficiency.analysis.limits import UnitLimit
 from graphviz_dash.features.efficiency.analysis.report import (
     EfficiencyReport,
@@ -50,15 +45,15 @@ def print_efficiency(
     report: EfficiencyReport, key: GroupKey, run: Run | None, *, everything: bool
 ) -> None:
     """Print result, groups, recommendations and, with ``everything``, all operator calls."""
-    click.echo(escape_control_characters(describe_efficiency(report)))
+    print_text(describe_efficiency(report))
     unknown = describe_unknown(report)
     if unknown is not None:
-        click.echo(escape_control_characters(unknown))
+        print_text(unknown)
     shapes = describe_missing_shapes(report, run)
     if shapes is not None:
         click.echo(" ".join(filter(None, shapes)))
     if not isinstance(report.choice, Missing):
-        click.echo(escape_control_characters(describe_ceilings(report.choice)))
+        print_text(describe_ceilings(report.choice))
     _print_graphs(report, everything=everything)
     _print_groups(report, key, everything=everything)
     _print_advice(report, everything=everything)
@@ -103,7 +98,7 @@ def _print_advice(report: EfficiencyReport, *, everything: bool) -> None:
         saving = f"{format_ns(advice.saving_ns)} ({format_range(advice)})"
         head = f"{number}. {saving}: {format_advice_title(advice)}"
         location = f" at {advice.source}" if advice.source else ""
-        click.echo(escape_control_characters(head + location))
+        print_text(head + location)
         click.echo(f"   {REMEDY_INSTRUCTIONS[advice.remedy]}")
     print_more(len(report.advice), len(rows))
 

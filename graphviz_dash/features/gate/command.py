@@ -11,15 +11,10 @@ import click
 from graphviz_dash.bundle.baseline import read_baseline
 from graphviz_dash.cli.loading import open_experiment
 from graphviz_dash.cli.options import JSON_OPTION
-from graphviz_dash.cli.text.output import print_json
-from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.cli.text.output import print_json, print_text
 from graphviz_dash.features.gate.document import build_gate_document
 from graphviz_dash.features.gate.gate import GateResult, build_baseline, check_gate
-from graphviz_dash.features.gate.markdown import (
-    format_summary,
-    write_baseline,
-    write_summary,
-)
+from graphviz_dash.features.gate.markdown import format_summary, write_baseline, write_summary
 from graphviz_dash.features.gate.text import print_gate
 from graphviz_dash.model.baseline import Baseline
 
@@ -121,11 +116,8 @@ def _write_baseline_file(experiments: tuple[Path, ...], target: Path) -> None:
         for run in recording.runs:
             contents = ", ".join((*run.series, *run.counts)) or "nothing to compare"
             failed = f"; {run.failure}" if run.failure is not None else ""
-            click.echo(
-                escape_control_characters(f"{recording.name}/{run.name}: {contents}{failed}"),
-                err=True,
-            )
-    click.echo(escape_control_characters(str(target)))
+            print_text(f"{recording.name}/{run.name}: {contents}{failed}", err=True)
+    print_text(str(target))
 
 
 def _gate_experiment(experiment: Path, baseline_path: Path, limit: float) -> GateResult:

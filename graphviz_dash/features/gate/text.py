@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from graphviz_dash.cli.text.output import build_cell, create_table, print_heading, print_table
-from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.cli.text.output import create_table, print_heading, print_table, print_text
 from graphviz_dash.features.gate.gate import GateResult
 from graphviz_dash.features.gate.markdown import (
     describe_verdict,
@@ -17,9 +16,9 @@ from graphviz_dash.features.gate.markdown import (
 
 def print_gate(result: GateResult) -> None:
     """Print the verdict, each gated metric, and ungated items."""
-    click.echo(escape_control_characters(f"{result.experiment}: {describe_verdict(result)}"))
+    print_text(f"{result.experiment}: {describe_verdict(result)}")
     for broken in result.failures:
-        click.echo(escape_control_characters(f"  {broken.run}: {broken.text}"))
+        print_text(f"  {broken.run}: {broken.text}")
     if result.changes:
         click.echo()
         table = create_table(
@@ -27,13 +26,13 @@ def print_gate(result: GateResult) -> None:
         )
         for figure in sort_by_verdict(result.changes):
             table.add_row(
-                build_cell(figure.run),
-                build_cell(figure.title),
-                build_cell(figure.metric.format(figure.baseline)),
-                build_cell(figure.metric.format(figure.current)),
-                build_cell(format_change(figure)),
-                build_cell(format_interval(figure)),
-                build_cell(figure.verdict.value),
+                figure.run,
+                figure.title,
+                figure.metric.format(figure.baseline),
+                figure.metric.format(figure.current),
+                format_change(figure),
+                format_interval(figure),
+                figure.verdict.value,
             )
         print_table(table)
     if result.host_warning is not None:
@@ -45,4 +44,4 @@ def print_gate(result: GateResult) -> None:
         if lines:
             print_heading(title)
             for line in lines:
-                click.echo(escape_control_characters(f"  {line}"))
+                print_text(f"  {line}")

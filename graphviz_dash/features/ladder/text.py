@@ -9,13 +9,12 @@ import click
 from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport
 from graphviz_dash.cli.text.brief import is_brief
 from graphviz_dash.cli.text.output import (
-    build_cell,
     create_table,
     print_heading,
     print_rows,
     print_table,
+    print_text,
 )
-from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ladder.analysis.coverage import Coverage
 from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice
 from graphviz_dash.features.ladder.narrative import (
@@ -60,17 +59,13 @@ def print_ladder(
         _print_modes(report)
     if len(report.families) > 1:
         others = [other.family.name for other in report.families if other is not family]
-        click.echo(
-            escape_control_characters(
-                f"Family {family.family.name}; other families: {', '.join(others)}."
-            )
-        )
+        print_text(f"Family {family.family.name}; other families: {', '.join(others)}.")
     for sentence in (describe_real_sizes(family), describe_losses(family)):
         if sentence:
             click.echo(sentence)
     click.echo()
     if isinstance(advice, Missing):
-        click.echo(escape_control_characters(f"No recommendation: {advice.reason}."))
+        print_text(f"No recommendation: {advice.reason}.")
     else:
         _print_advice(report, family, advice, coverage)
         click.echo(describe_memory_method(family.node_bytes))
@@ -112,7 +107,7 @@ def _print_advice(
     for name, values in list_set_rows(advice).items():
         is_part = name.startswith("of which")
         heading = f"  {name}" if is_part else lower_first_letter(name)
-        table.add_row(build_cell(heading), *map(build_cell, values))
+        table.add_row(heading, *values)
     print_table(table)
     click.echo()
     click.echo(f"Recommended sizes: {format_sizes(advice.smallest.sizes)}")

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 import click
 
 from graphviz_dash.cli.text.output import (
-    ABSENT_TEXT,
     build_cell,
     create_table,
     print_heading,
     print_rows,
     print_table,
+    print_text,
 )
-from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.launch import narrative as words
 from graphviz_dash.features.launch import observer_narrative as observers
 from graphviz_dash.features.launch.analysis.launch_comparison import LaunchComparison, PublishedTime
@@ -51,13 +50,11 @@ def print_recording(path: str, costs: LaunchCosts) -> None:
     """Print the growth of each measure with graph size, and every median."""
     recording = costs.recording
     machine = recording.environment
-    click.echo(escape_control_characters(describe_launch_costs(costs)))
+    print_text(describe_launch_costs(costs))
     status = "" if recording.complete else ", interrupted"
-    click.echo(
-        escape_control_characters(
-            f"{path}: {machine.cpu}, driver {machine.driver or 'unknown'}, CUDA "
-            f"{machine.cuda_runtime}, {recording.created[:10]}, {recording.trials} trials{status}"
-        )
+    print_text(
+        f"{path}: {machine.cpu}, driver {machine.driver or 'unknown'}, CUDA "
+        f"{machine.cuda_runtime}, {recording.created[:10]}, {recording.trials} trials{status}"
     )
     for text in describe_extra_costs(costs):
         click.echo(text)
@@ -81,7 +78,7 @@ def print_recording(path: str, costs: LaunchCosts) -> None:
 def print_launch_comparison(comparison: LaunchComparison) -> None:
     """Print medians side by side."""
     print_heading("Medians and their ratios to the first recording")
-    click.echo(escape_control_characters(describe_launch_comparison(comparison)))
+    print_text(describe_launch_comparison(comparison))
     print_rows(list_comparison_columns(comparison), comparison.differences)
 
 
@@ -90,16 +87,14 @@ def print_published(
 ) -> None:
     """Print published times next to the recordings ``names``."""
     print_heading(f"Published: {publication.title}")
-    click.echo(escape_control_characters(f"{publication.authors}; {publication.address}"))
-    click.echo(
-        escape_control_characters(
-            f"On {publication.gpu}, {publication.cpu}, with toolkits {publication.older} and "
-            f"{publication.newer}; {publication.reading_method}."
-        )
+    print_text(f"{publication.authors}; {publication.address}")
+    print_text(
+        f"On {publication.gpu}, {publication.cpu}, with toolkits {publication.older} and "
+        f"{publication.newer}; {publication.reading_method}."
     )
     print_rows(list_published_columns(names), rows)
     for statement in publication.statements:
-        click.echo(escape_control_characters(statement))
+        print_text(statement)
 
 
 _MAX_SENTENCES = 6
@@ -115,10 +110,10 @@ def print_own_graphs(
         click.echo(words.NO_OWN_GRAPHS)
         return
     for sentence in words.describe_own_graphs(graphs, _MAX_SENTENCES):
-        click.echo(escape_control_characters(sentence))
+        print_text(sentence)
     print_rows(list_own_columns(graphs), graphs, lead=2)
     for missing in words.describe_untimed_measures(graphs):
-        click.echo(escape_control_characters(missing))
+        print_text(missing)
 
 
 def print_observers(experiment: Experiment) -> None:
@@ -127,42 +122,34 @@ def print_observers(experiment: Experiment) -> None:
     print_heading("Profiler overhead")
     for name, effect in effects:
         if isinstance(effect, Missing):
-            click.echo(escape_control_characters(f"{name}: not available: {effect.reason}."))
+            print_text(f"{name}: not available: {effect.reason}.")
         else:
             _print_effect(effect)
 
 
 def _print_effect(effect: ObserverEffect) -> None:
-    click.echo(escape_control_characters(observers.describe_observer_effect(effect)))
+    print_text(observers.describe_observer_effect(effect))
     for reason in observers.list_missing_observers(effect):
-        click.echo(escape_control_characters(f"Not tested: {reason}."))
+        print_text(f"Not tested: {reason}.")
     headings = [effect.run]
     for title, _ in observers.MEASURE_TITLES.values():
         headings += [title, ""]
     headings.append("records/step")
     table = create_table(*headings, right=range(1, len(headings)))
     for row in effect.rows:
-        cells = [build_cell(observers.OBSERVER_TITLES[row.observer])]
+        cells: list[object] = [observers.OBSERVER_TITLES[row.observer]]
         for measure in StepMeasure:
-            effect_of_row = row.effects.get(measure)
-            cells.append(
-                build_cell(ABSENT_TEXT if effect_of_row is None else format_ns(effect_of_row.value))
-            )
-            is_significant = effect_of_row is not None and effect_of_row.is_significant is not None
-            cells.append(
-                build_cell(
-                    format_ratio(effect_of_row.ratio) if effect_of_row and is_significant else "",
-                    "dim",
-                )
-            )
-        cells.append(build_cell(format_count(None if row.records is None else round(row.records))))
-        table.add_row(*cells)
+            change = row.effects.get(measure)
+            is_tested = change is not None and change.is_significant is not None
+            ratio = format_ratio(change.ratio) if change is not None and is_tested else ""
+            cells += [format_ns(None if change is None else change.value), build_cell(ratio, "dim")]
+        table.add_row(*cells, format_count(None if row.records is None else round(row.records)))
     print_table(table, lead=2)
     for row in effect.rows:
         for measure, reason in row.absent.items():
             title = observers.MEASURE_TITLES[measure][0]
             observer = observers.OBSERVER_TITLES[row.observer]
-            click.echo(escape_control_characters(f"{observer}: no {title!r}: {reason}."))
+            print_text(f"{observer}: no {title!r}: {reason}.")
     noise = effect.noise[StepMeasure.STEP]
     click.echo(
         f"Two processes with nothing attached differ by {format_percent(noise - 1)} per step."

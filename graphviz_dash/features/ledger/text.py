@@ -12,7 +12,6 @@ from graphviz_dash.analysis.ledger.report import LedgerReport
 from graphviz_dash.analysis.ledger.savings import Saving
 from graphviz_dash.analysis.ledger.startup import StartupLedger
 from graphviz_dash.cli.text.output import (
-    build_cell,
     create_table,
     print_heading,
     print_more,
@@ -67,10 +66,10 @@ def _print_processes(reports: Sequence[LedgerReport]) -> None:
     for report in reports:
         memory = None if report.memory is None else report.memory.own_bytes
         table.add_row(
-            build_cell(report.run),
-            build_cell(describe_process(report.process)),
-            build_cell(format_bytes(memory)),
-            build_cell(format_ns(report.startup.total_ns)),
+            report.run,
+            describe_process(report.process),
+            format_bytes(memory),
+            format_ns(report.startup.total_ns),
         )
     print_table(table)
 

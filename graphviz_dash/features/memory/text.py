@@ -7,12 +7,7 @@ from collections.abc import Sequence
 import click
 
 from graphviz_dash.analysis.memory.report import MemoryReport, PoolBreakdown
-from graphviz_dash.cli.text.output import (
-    print_heading,
-    print_rows,
-    print_sections,
-)
-from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.cli.text.output import print_heading, print_rows, print_sections, print_text
 from graphviz_dash.features.memory.comparison import MemoryComparison
 from graphviz_dash.features.memory.narrative import (
     GRAPH_COLUMNS,
@@ -53,7 +48,7 @@ def print_memory(result: MemoryComparison, count: int) -> None:
     if result.missing:
         print_heading("Missing data")
         for name, missing in result.missing.items():
-            click.echo(escape_control_characters(f"  {name}: {missing.reason}"))
+            print_text(f"  {name}: {missing.reason}")
 
 
 def _print_parts(result: MemoryComparison) -> None:
@@ -91,7 +86,7 @@ def _print_pool(report: MemoryReport, pool: PoolBreakdown) -> None:
         **{owner.value: size for owner, size in pool.owned.items()},
     }
     listed = ", ".join(f"{name} {format_bytes(size)}" for name, size in parts.items() if size)
-    click.echo(escape_control_characters(f"  {listed}"))
+    print_text(f"  {listed}")
 
 
 def _print_graphs(report: MemoryReport, count: int) -> None:
@@ -108,7 +103,7 @@ def print_snapshot(use: MemoryUse, count: int, name: str | None = None) -> None:
     ``name`` is its run; None for a single snapshot.
     """
     sentence = describe_snapshot(use)
-    click.echo(escape_control_characters(sentence if name is None else f"{name}: {sentence}"))
+    print_text(sentence if name is None else f"{name}: {sentence}")
     if use.live is None:
         return
     for title, attribute in SNAPSHOT_GROUPS:

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from graphviz_dash.cli.loading import open_experiment
-from graphviz_dash.errors import GraphvizDashError, escape_control_characters
+from graphviz_dash.cli.text.output import print_text
+from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.exports.files import ExportSummary
 from graphviz_dash.features.perfetto.trace.chrome import export_chrome
 from graphviz_dash.features.perfetto.trace.perfetto import export_perfetto
@@ -72,7 +73,7 @@ def _print_summary(summary: ExportSummary) -> None:
         )
     for name, reason in summary.skipped:
         click.echo(f"omitted {name}: {reason}", err=True)
-    click.echo(escape_control_characters(str(summary.path)))
+    print_text(str(summary.path))
 
 
 def _print_check(summary: ExportSummary, check: TraceCheck) -> None:

@@ -15,8 +15,8 @@ from graphviz_dash.analysis.prediction.calibration import (
     calibrate,
 )
 from graphviz_dash.bundle.calibration import write_calibration
-from graphviz_dash.cli.text.output import build_cell, create_table, print_heading, print_table
-from graphviz_dash.errors import InputError, escape_control_characters
+from graphviz_dash.cli.text.output import create_table, print_heading, print_table, print_text
+from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import find_experiments, load_experiment
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.calibration import Calibration
@@ -65,9 +65,7 @@ def _collect_recordings(folder: Path) -> tuple[list[RecordedWorkload], Calibrati
         experiment = load_experiment(path)
         workload = build_recorded_workload(experiment)
         if isinstance(workload, Missing):
-            click.echo(
-                escape_control_characters(f"Omitted: {path.name}: {workload.reason}"), err=True
-            )
+            print_text(f"Omitted: {path.name}: {workload.reason}", err=True)
             continue
         recorded.append(workload)
         machines.append(experiment.runs[0].manifest.environment)
@@ -95,12 +93,12 @@ def _print_calibration(calibration: Calibration) -> None:
     )
     for sample in calibration.samples:
         table.add_row(
-            build_cell(sample.name),
-            build_cell(sample.nodes),
-            build_cell(sample.streams),
-            build_cell(format_ns(sample.step_ns)),
-            build_cell(format_ns(round(sample.predicted_ns))),
-            build_cell(f"{sample.predicted_ns / sample.step_ns - 1:+.1%}"),
+            sample.name,
+            sample.nodes,
+            sample.streams,
+            format_ns(sample.step_ns),
+            format_ns(round(sample.predicted_ns)),
+            f"{sample.predicted_ns / sample.step_ns - 1:+.1%}",
         )
     print_table(table)
     click.echo()

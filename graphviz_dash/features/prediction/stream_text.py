@@ -6,7 +6,7 @@ import click
 
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.prediction.predict import Prediction
-from graphviz_dash.cli.text.output import build_cell, create_table, print_heading, print_table
+from graphviz_dash.cli.text.output import create_table, print_heading, print_table
 from graphviz_dash.features.prediction.analysis.eager_bounds import compute_eager_bounds
 from graphviz_dash.features.prediction.analysis.measured import sort_attempts
 from graphviz_dash.features.prediction.analysis.stream_prediction import ParallelPrediction
@@ -37,7 +37,7 @@ def print_parallel_plans(result: Comparison) -> None:
             click.echo(f"  {sentence}")
         table = create_table(*ATTEMPT_HEADINGS, right=range(len(ATTEMPT_HEADINGS)))
         for attempt in sort_attempts(plan):
-            table.add_row(*map(build_cell, build_attempt_row(plan, attempt)))
+            table.add_row(*build_attempt_row(plan, attempt))
         print_table(table)
         click.echo(f"  {describe_plan_origin(plan)}")
 
@@ -48,7 +48,7 @@ def print_eager_bounds(prediction: Prediction) -> None:
     table = create_table(*EAGER_HEADINGS, right=range(len(EAGER_HEADINGS)))
     bounds = compute_eager_bounds(prediction)
     for bound in bounds:
-        table.add_row(*map(build_cell, build_eager_row(bound)))
+        table.add_row(*build_eager_row(bound))
     print_table(table)
     click.echo(f"  {describe_eager_bounds(bounds)}")
 
@@ -63,7 +63,7 @@ def print_parallel(run: Run, prediction: ParallelPrediction | Missing) -> None:
     if len(prediction.rows) > 1 and run.parallel is None:
         table = create_table(*STREAM_HEADINGS, right=range(5))
         for row in prediction.rows:
-            table.add_row(*map(build_cell, build_stream_row(row)))
+            table.add_row(*build_stream_row(row))
         print_table(table)
     for note in notes:
         click.echo(f"  {note}")

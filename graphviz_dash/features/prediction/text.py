@@ -7,7 +7,7 @@ import click
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.prediction.uncertainty import Estimate
-from graphviz_dash.cli.text.output import build_cell, create_table, print_heading, print_table
+from graphviz_dash.cli.text.output import create_table, print_heading, print_table, print_text
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.prediction.stream_text import print_eager_bounds, print_parallel_plans
 from graphviz_dash.model.absence import Missing
@@ -31,7 +31,7 @@ from graphviz_dash.units import format_count, format_ns, format_ratio
 
 def print_prediction(prediction: Prediction, modules: int, shipped: bool) -> None:
     """Print ``modules`` modules; ``shipped`` is true for the included calibration."""
-    click.echo(escape_control_characters(format_prediction_verdict(prediction)))
+    print_text(format_prediction_verdict(prediction))
     click.echo(_format_calibration(prediction, shipped))
     _print_figures(prediction)
     print_eager_bounds(prediction)
@@ -45,7 +45,7 @@ def print_prediction(prediction: Prediction, modules: int, shipped: bool) -> Non
 
 def print_prediction_summary(prediction: Prediction) -> None:
     """Print verdict, figures and blockers of a prediction."""
-    click.echo(escape_control_characters(format_prediction_verdict(prediction)))
+    print_text(format_prediction_verdict(prediction))
     print_partial_bases(prediction)
     _print_figures(prediction)
     print_blockers(prediction)
@@ -54,7 +54,7 @@ def print_prediction_summary(prediction: Prediction) -> None:
 def print_partial_bases(prediction: Prediction) -> None:
     """Print why a prediction covers only part of the trace or of its work."""
     for text in list_partial_bases(prediction):
-        click.echo(escape_control_characters(f"Partial: {text}."))
+        print_text(f"Partial: {text}.")
 
 
 def print_scored_predictions(result: Comparison) -> None:
@@ -87,27 +87,17 @@ def _print_figures(prediction: Prediction) -> None:
         interval = ("", "")
         if value.low is not None:
             interval = show(value.low), "never" if value.high is None else show(value.high)
-        table.add_row(build_cell(title), build_cell(show(value.value)), *map(build_cell, interval))
+        table.add_row(title, show(value.value), *interval)
 
     # Without marked steps, the total is not a step.
     is_full_trace = prediction.covers_whole_trace
     eager = "Full trace" if is_full_trace else "Eager step"
     graphed = "All work with CUDA graphs" if is_full_trace else "Graphed step"
-    table.add_row(
-        build_cell(f"{eager}, {prediction.eager_side.value}"),
-        build_cell(format_ns(prediction.eager_ns)),
-        "",
-        "",
-    )
+    table.add_row(f"{eager}, {prediction.eager_side.value}", format_ns(prediction.eager_ns), "", "")
     add_row(graphed, prediction.step_ns, format_ns)
     add_row(f"{graphed}, back to back", prediction.interval_ns, format_ns)
     if prediction.remaining_idle_ns >= 1:
-        table.add_row(
-            build_cell("Remaining idle time"),
-            build_cell(format_ns(round(prediction.remaining_idle_ns))),
-            "",
-            "",
-        )
+        table.add_row("Remaining idle time", format_ns(round(prediction.remaining_idle_ns)), "", "")
     if not isinstance(prediction.speedup, Missing):
         add_row("Speedup", prediction.speedup, format_ratio)
     if not isinstance(prediction.saving_ns, Missing):
@@ -128,7 +118,7 @@ def _print_idle(prediction: Prediction) -> None:
     print_heading(f"GPU idle time, {format_idle_time(prediction)}")
     table = create_table(*IDLE_HEADINGS, right=(1, 2))
     for row in build_idle_rows(idle):
-        table.add_row(*map(build_cell, row))
+        table.add_row(*row)
     print_table(table)
     click.echo(f"  {describe_idle_method(prediction)}")
 
@@ -155,12 +145,8 @@ def print_blockers(prediction: Prediction) -> None:
         print_heading("Capture blockers")
     for number, blocker in enumerate(prediction.blockers, 1):
         certainty = format_blocker_certainty(blocker)
-        click.echo(
-            escape_control_characters(
-                f"  {number}. {certainty}: {blocker.rule.title} [{blocker.rule.id.value}]"
-            )
-        )
-        click.echo(escape_control_characters(f"     {format_blocker_facts(blocker, prediction)}"))
+        print_text(f"  {number}. {certainty}: {blocker.rule.title} [{blocker.rule.id.value}]")
+        print_text(f"     {format_blocker_facts(blocker, prediction)}")
         click.echo(f"     fix: {blocker.rule.advice}")
     for text in list_unchecked(prediction):
         click.echo(f"  Not available: {text}")
@@ -178,24 +164,20 @@ def _print_parts(prediction: Prediction, limit: int) -> None:
     table = create_table(*headings, right=range(1, 7))
     for module in rows:
         table.add_row(
-            build_cell(module.name or "(no module)"),
-            build_cell(format_count(module.kernels)),
-            *(build_cell(format_ns(value)) for value in (module.eager_ns, module.busy_ns)),
-            build_cell(format_count(module.graphs)),
-            *(build_cell(format_ns(value)) for value in (module.graphed_ns, module.saving_ns)),
+            module.name or "(no module)",
+            format_count(module.kernels),
+            *(format_ns(value) for value in (module.eager_ns, module.busy_ns)),
+            format_count(module.graphs),
+            *(format_ns(value) for value in (module.graphed_ns, module.saving_ns)),
         )
     print_table(table)
     for module in rows:
         if module.blockers:
-            click.echo(
-                escape_control_characters(
-                    f"  {module.name}: {module.blockers} of the findings above"
-                )
-            )
+            print_text(f"  {module.name}: {module.blockers} of the findings above")
 
 
 def _print_notes(prediction: Prediction) -> None:
     if list_warnings(prediction):
         print_heading("Low-confidence metrics")
         for text in list_warnings(prediction):
-            click.echo(escape_control_characters(f"  - {text}"))
+            print_text(f"  - {text}")

@@ -9,8 +9,7 @@ import click
 
 from graphviz_dash.cli.loading import add_executor_options
 from graphviz_dash.cli.options import JSON_OPTION
-from graphviz_dash.cli.text.output import print_json
-from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.cli.text.output import print_json, print_text
 from graphviz_dash.features.ranks.fleet_document import build_fleet_document
 from graphviz_dash.features.ranks.fleet_import import (
     Fleet,
@@ -75,7 +74,7 @@ def fleet_command(
         reason = failed.reason
         if not reason.startswith(failed.source):
             reason = f"{failed.source}: {reason}"
-        click.echo(escape_control_characters(f"could not read: {reason}"), err=True)
+        print_text(f"could not read: {reason}", err=True)
     if fleet.failed:
         click.echo(f"{pluralize(len(fleet.failed), 'file')} could not be read", err=True)
     _exit_if_unread(fleet)

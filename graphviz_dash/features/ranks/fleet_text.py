@@ -5,14 +5,13 @@ from __future__ import annotations
 import click
 
 from graphviz_dash.cli.text.output import (
-    build_cell,
     create_table,
     print_heading,
     print_more,
     print_table,
+    print_text,
     shorten,
 )
-from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ranks.fleet import FleetFindings
 from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
 
@@ -26,12 +25,10 @@ def print_fleet_answer(findings: FleetFindings) -> None:
     is_full_trace = findings.ranks_without_steps == findings.ranks
     period = "trace" if is_full_trace else "step"
     noun = "rank" if findings.can_compare else "trace"
-    click.echo(
-        escape_control_characters(
-            f"{subject}{': ' if subject else ''}{pluralize(findings.ranks, noun)} read, "
-            f"{format_ns(findings.step_ns)} per {'trace' if is_full_trace else 'traced step'} "
-            "(median)"
-        )
+    print_text(
+        f"{subject}{': ' if subject else ''}{pluralize(findings.ranks, noun)} read, "
+        f"{format_ns(findings.step_ns)} per {'trace' if is_full_trace else 'traced step'} "
+        "(median)"
     )
     if findings.ranks_without_steps:
         click.echo(
@@ -46,24 +43,20 @@ def print_fleet_answer(findings: FleetFindings) -> None:
     if findings.ranks_without_gpu_work:
         reasons = "; ".join(findings.gpu_work_reasons) or "the trace has no GPU work"
         text = f"  {pluralize(findings.ranks_without_gpu_work, noun)}: unknown GPU work: {reasons}"
-        click.echo(escape_control_characters(text))
+        print_text(text)
     if findings.launch_bound is not None:
         least, median, maximum, worst = map(format_percent, findings.launch_bound)
         name = findings.launch_bound_worst
-        click.echo(
-            escape_control_characters(
-                f"  launch-bound: {median} of a {period} (median), {least} minimum, {maximum} "
-                f"at the 95th percentile, {worst} maximum ({name})"
-            )
+        print_text(
+            f"  launch-bound: {median} of a {period} (median), {least} minimum, {maximum} "
+            f"at the 95th percentile, {worst} maximum ({name})"
         )
     if findings.straggler is not None:
         awaited = findings.straggler
-        click.echo(
-            escape_control_characters(
-                f"  other ranks wait for {awaited.name}: it communicates alone for "
-                f"{format_ns(awaited.communication_ns)} per {period}, the median rank for "
-                f"{format_ns(awaited.median_ns)}"
-            )
+        print_text(
+            f"  other ranks wait for {awaited.name}: it communicates alone for "
+            f"{format_ns(awaited.communication_ns)} per {period}, the median rank for "
+            f"{format_ns(awaited.median_ns)}"
         )
     if findings.slow:
         print_heading("Slow ranks")
@@ -74,11 +67,11 @@ def print_fleet_answer(findings: FleetFindings) -> None:
             name = shorten(row.kernel or "", _NAME_LENGTH)
             more = f"{name} (+{format_ns(row.kernel_ns)})" if name else ""
             table.add_row(
-                build_cell(row.name),
-                build_cell("" if row.rank is None else str(row.rank)),
-                build_cell(format_ns(row.compute_ns)),
-                build_cell(format_ns(row.median_ns)),
-                build_cell(more),
+                row.name,
+                "" if row.rank is None else str(row.rank),
+                format_ns(row.compute_ns),
+                format_ns(row.median_ns),
+                more,
             )
         print_table(table)
         print_more(len(findings.slow), _MAX_SHOWN)
@@ -95,11 +88,11 @@ def print_fleet_answer(findings: FleetFindings) -> None:
                 ", …" if len(divergent_graph.ranks) > 5 else ""
             )
             table.add_row(
-                build_cell(divergent_graph.graph),
-                build_cell(shorten(divergent_graph.first_name, _NAME_LENGTH)),
-                build_cell(format_count(divergent_graph.kernels)),
-                build_cell(format_count(divergent_graph.owner_count)),
-                build_cell(listed),
+                divergent_graph.graph,
+                shorten(divergent_graph.first_name, _NAME_LENGTH),
+                format_count(divergent_graph.kernels),
+                format_count(divergent_graph.owner_count),
+                listed,
             )
         print_table(table)
         print_more(len(findings.divergent), _MAX_SHOWN)

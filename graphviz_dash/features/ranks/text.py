@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import click
 
 from graphviz_dash.analysis.ranks.ranks import ModeRanks
-from graphviz_dash.cli.text.output import print_heading, print_sections
-from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.cli.text.output import print_heading, print_sections, print_text
 from graphviz_dash.features.ranks.narrative import (
     RANK_COLUMNS,
     describe_clock_alignment,
@@ -40,4 +39,4 @@ def print_ranks(modes: Sequence[ModeRanks]) -> None:
                 f"  {mode.name}: per step {kinds}. {describe_clock_alignment(mode)}".rstrip()
             )
         for note in list_rank_caveats(mode):
-            click.echo(escape_control_characters(f"  {mode.name}: {note}"))
+            print_text(f"  {mode.name}: {note}")

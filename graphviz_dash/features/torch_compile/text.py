@@ -13,8 +13,8 @@ from graphviz_dash.cli.text.output import (
     create_table,
     print_heading,
     print_table,
+    print_text,
 )
-from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
 from graphviz_dash.features.torch_compile.analysis.program_tree import ProgramTree, TreeBox
 from graphviz_dash.features.torch_compile.analysis.report import CompileReport
@@ -52,7 +52,7 @@ def print_compiled(report: CompileReport, count: int) -> None:
     if missing:
         print_heading("Missing data")
         for source in missing:
-            click.echo(escape_control_characters(f"  {source.fact.value}: {source.missing_reason}"))
+            print_text(f"  {source.fact.value}: {source.missing_reason}")
 
 
 def print_compiled_summary(report: CompileReport) -> None:
@@ -65,8 +65,8 @@ def print_compiled_summary(report: CompileReport) -> None:
     for number, cause in enumerate(report.causes[:_MAX_SUMMARY_CAUSES], start=1):
         location = get_cause_location(cause)
         head = f"{number}. {get_cause_title(cause)}" + (f"  {location}" if location else "")
-        click.echo(escape_control_characters(head))
-        click.echo(escape_control_characters(f"   saves    {format_saving(cause)}"))
+        print_text(head)
+        print_text(f"   saves    {format_saving(cause)}")
         click.echo(f"   instead  {COMPILE_RULES[cause.rule].advice}")
     if len(report.causes) > _MAX_SUMMARY_CAUSES:
         click.echo(f"  and {len(report.causes) - _MAX_SUMMARY_CAUSES} more")
@@ -75,9 +75,7 @@ def print_compiled_summary(report: CompileReport) -> None:
 def _print_parts(report: CompileReport, *, method: bool = True) -> None:
     time, step_ns = report.time, report.step_ns
     if isinstance(time, Missing):
-        click.echo(
-            escape_control_characters(f"Step time breakdown is not available: {time.reason}.")
-        )
+        print_text(f"Step time breakdown is not available: {time.reason}.")
         return
     total_ns = time.select_total_ns(step_ns)
     print_heading("Step time breakdown")
@@ -88,32 +86,23 @@ def _print_parts(report: CompileReport, *, method: bool = True) -> None:
         if not parts:
             continue
         table.add_row(
-            build_cell(part.value),
-            build_cell(format_ns(part_ns)),
-            build_cell(format_percent(part_ns / total_ns if total_ns else 0.0)),
-            build_cell(format_ns(sum(time_part.busy_ns for time_part in parts))),
+            part.value,
+            format_ns(part_ns),
+            format_percent(part_ns / total_ns if total_ns else 0.0),
+            format_ns(sum(time_part.busy_ns for time_part in parts)),
         )
     remainder_ns = time.compute_remainder_ns(total_ns)
-    table.add_row(
-        build_cell("remainder"), build_cell(format_ns(remainder_ns)), build_cell(""), build_cell("")
-    )
+    table.add_row("remainder", format_ns(remainder_ns), "", "")
     table.add_section()
     table.add_row(
-        build_cell(name_step(report), "bold"),
-        build_cell(format_ns(total_ns), "bold"),
-        build_cell(""),
-        build_cell(""),
+        build_cell(name_step(report), "bold"), build_cell(format_ns(total_ns), "bold"), "", ""
     )
     print_table(table)
     if not method:
         return
     click.echo()
     if isinstance(step_ns, Missing):
-        click.echo(
-            escape_control_characters(
-                f"Profiled times: no clean step time is available ({step_ns.reason})."
-            )
-        )
+        print_text(f"Profiled times: no clean step time is available ({step_ns.reason}).")
     else:
         click.echo(f"{STEP_TIME_METHOD}.")
 
@@ -137,11 +126,7 @@ def print_rules(outcomes: Sequence[CompileRuleOutcome]) -> None:
     table = create_table("rule", "outcome", "")
     for outcome in outcomes:
         note = outcome.reason or (pluralize(outcome.causes, "cause") if outcome.causes else "")
-        table.add_row(
-            build_cell(outcome.rule.id.value),
-            build_cell(_OUTCOMES[outcome.status]),
-            build_cell(note),
-        )
+        table.add_row(outcome.rule.id.value, _OUTCOMES[outcome.status], note)
     print_table(table)
 
 
@@ -149,19 +134,19 @@ def _print_cause(number: int, cause: CompileCause) -> None:
     rule = COMPILE_RULES[cause.rule]
     location = get_cause_location(cause)
     head = f"{number}. {get_cause_title(cause)}" + (f"  {location}" if location else "")
-    click.echo(escape_control_characters(head))
+    print_text(head)
     if cause.lines and cause.lines[0].code:
-        click.echo(escape_control_characters(f"     {cause.lines[0].code}"))
-    click.echo(escape_control_characters(f"   saves    {format_saving(cause)}"))
+        print_text(f"     {cause.lines[0].code}")
+    print_text(f"   saves    {format_saving(cause)}")
     if cause.one_time_ns:
         click.echo(
             f"   cost     {format_ns(cause.one_time_ns)} one-time, in "
             f"{pluralize(cause.count, 'compilation')}"
         )
-    click.echo(escape_control_characters(f"   torch    {cause.reason}"))
+    print_text(f"   torch    {cause.reason}")
     for detail in cause.details[:4]:
-        click.echo(escape_control_characters(f"            {detail}"))
-    click.echo(escape_control_characters(f"   instead  {rule.advice}"))
+        print_text(f"            {detail}")
+    print_text(f"   instead  {rule.advice}")
     for line in rule.right.splitlines():
         click.echo(f"            {line}")
 
@@ -177,11 +162,7 @@ def _print_tree(tree: ProgramTree) -> None:
         duration = ABSENT_TEXT if box.total_ns is None else format_ns(box.total_ns)
         line = f"  {box.line.text}" if box.line is not None else ""
         broken = f"  [{len(box.causes)} to fix]" if box.causes and not box.children else ""
-        click.echo(
-            escape_control_characters(
-                f"{'  ' * depth}{box.kind.value} {box.title}{line}  {duration}{broken}"
-            )
-        )
+        print_text(f"{'  ' * depth}{box.kind.value} {box.title}{line}  {duration}{broken}")
         line_count += 1
         waiting.extend((child, depth + 1) for child in reversed(box.children))
     if waiting:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import click
-from rich.console import RenderableType
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.metrics.kernel_table import KernelRow, KernelTable
@@ -33,9 +32,9 @@ from graphviz_dash.cli.text.output import (
     print_more,
     print_rows,
     print_table,
+    print_text,
     shorten,
 )
-from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.prediction.text import (
     print_predicted_blockers,
     print_scored_predictions,
@@ -83,7 +82,7 @@ def print_comparison_summary(result: Comparison) -> None:
             format_change(run[metric]) if metric.endswith("_change") else run[metric].text
             for metric in columns
         ]
-        table.add_row(build_cell(run.name), *map(build_cell, cells))
+        table.add_row(run.name, *cells)
     print_table(table)
     print_more(len(ordered_runs), _MAX_SUMMARY_RUNS)
     print_failures([run.run for run in result.runs])
@@ -115,9 +114,9 @@ def _print_answer(result: Comparison) -> None:
     answer = build_answer(result)
     click.echo(build_headline(result) if answer is None else format_answer(answer))
     for name, verdict in list_verdicts(result):
-        click.echo(escape_control_characters(f"{name}: {verdict}"))
+        print_text(f"{name}: {verdict}")
     for text in list_provenance(result):
-        click.echo(escape_control_characters(text))
+        print_text(text)
 
 
 def print_comparison(
@@ -154,10 +153,7 @@ def print_break_even(run: RunComparison | None) -> None:
     table = create_table("replays", "saved", "95% from", "to", right=range(4))
     for count in run.break_even.list_replay_powers():
         low, middle, high = run.break_even.compute_net_saving(count)
-        table.add_row(
-            build_cell(format_count(count)),
-            *(build_cell(format_ns(value)) for value in (middle, low, high)),
-        )
+        table.add_row(format_count(count), *(format_ns(value) for value in (middle, low, high)))
     print_table(table)
 
 
@@ -220,21 +216,16 @@ def _print_equations(equations: Sequence[tuple[RunComparison, Waterfall]], basis
     for run, waterfall in equations:
         saved = dict(waterfall.saved.list_items())
         table.add_row(
-            build_cell(waterfall.run),
-            build_cell(format_ns(waterfall.before_ns)),
-            *(build_cell(format_signed_ns(saved[cause])) for cause in causes),
-            build_cell(format_ns(waterfall.after_ns)),
+            waterfall.run,
+            format_ns(waterfall.before_ns),
+            *(format_signed_ns(saved[cause]) for cause in causes),
+            format_ns(waterfall.after_ns),
         )
         parts = run.compile_parts
         if isinstance(parts, Missing):
             continue
         for title, part in (("by compilation", parts.compilation), ("by graphs", parts.graphs)):
-            table.add_row(
-                build_cell(f"  {title}", "dim"),
-                build_cell(""),
-                *_build_cells(part, causes)[:-1],
-                build_cell(""),
-            )
+            table.add_row(build_cell(f"  {title}", "dim"), "", *_build_cells(part, causes)[:-1], "")
     print_table(table)
     click.echo()
     for run, _ in equations:
@@ -283,15 +274,11 @@ def _print_shares(
     for share in rows:
         before, after = share.items
         work = format_count(before) if before == after else f"{before:,} to {after:,}"
-        table.add_row(
-            build_cell(shorten(share.label, _LABEL_LENGTH)),
-            build_cell(work),
-            *_build_cells(share.saved, causes),
-        )
+        table.add_row(shorten(share.label, _LABEL_LENGTH), work, *_build_cells(share.saved, causes))
     print_table(table)
 
 
-def _build_cells(saved: CauseTimes, causes: Sequence[Cause]) -> list[RenderableType]:
+def _build_cells(saved: CauseTimes, causes: Sequence[Cause]) -> list[str]:
     values = dict(saved.list_items())
     times = (*(values[cause] for cause in causes), saved.total)
-    return [build_cell(format_signed_ns(value) if value else "") for value in times]
+    return [format_signed_ns(value) if value else "" for value in times]

@@ -12,7 +12,13 @@ from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.failures import format_failed_stage, format_failure, is_refusal
 from graphviz_dash.analysis.metrics.registry import SECTIONS, Source
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue
-from graphviz_dash.cli.text.output import build_cell, create_table, print_heading, print_table
+from graphviz_dash.cli.text.output import (
+    build_cell,
+    create_table,
+    print_heading,
+    print_table,
+    print_text,
+)
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.exports.documents.values import display_path
 from graphviz_dash.guidance.narrative import list_remedies
@@ -44,10 +50,10 @@ def print_figures(columns: Sequence[Column], *, brief: bool = False) -> None:
             continue
         table.add_row(build_cell(title, "bold"))
         for metric in rows:
-            cells = [build_cell(f"  {format_metric_title(metric)}")]
+            cells: list[object] = [f"  {format_metric_title(metric)}"]
             for figures in by_run.values():
                 figure = figures[metric.id]
-                cells += [build_cell(figure.text), build_cell(format_spread(figure), "dim")]
+                cells += [figure.text, build_cell(format_spread(figure), "dim")]
             table.add_row(*cells, build_cell(_format_pass(metric.source), "dim"))
         table.add_section()
     print_table(table)
@@ -98,7 +104,7 @@ def print_caveats(runs: Sequence[RunComparison]) -> None:
         return
     print_heading("Low-confidence metrics")
     for name, note in notes:
-        click.echo(escape_control_characters(f"  {name}: {note.sentence}"))
+        print_text(f"  {name}: {note.sentence}")
 
 
 def print_remedies(runs: Sequence[Run], *, with_baseline: bool) -> None:
@@ -128,4 +134,4 @@ def print_missing(columns: Sequence[Column]) -> None:
         return
     print_heading("Missing data")
     for (name, reason), titles in reasons.items():
-        click.echo(escape_control_characters(f"  {name}: {', '.join(titles)}: {reason}"))
+        print_text(f"  {name}: {', '.join(titles)}: {reason}")

@@ -28,8 +28,8 @@ from graphviz_dash.cli.text.output import (
     print_more,
     print_rows,
     print_table,
+    print_text,
 )
-from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.graph.text.graph import print_graph
 from graphviz_dash.features.prediction.analysis.stream_prediction import ParallelPrediction
 from graphviz_dash.model.absence import Missing
@@ -49,11 +49,9 @@ def print_run_summary(
     """Print the outcome, main facts, main figures, graphs and failures of a run."""
     manifest = result.run.manifest
     click.echo(describe_run(result))
-    click.echo(
-        escape_control_characters(
-            f"{manifest.workload.name}, mode {manifest.mode.value}, on "
-            f"{manifest.environment.gpu_name}, {manifest.recording_day or 'date unknown'}"
-        )
+    print_text(
+        f"{manifest.workload.name}, mode {manifest.mode.value}, on "
+        f"{manifest.environment.gpu_name}, {manifest.recording_day or 'date unknown'}"
     )
     print_figures([(result.name, figures)], brief=True)
     if tables:
@@ -87,12 +85,12 @@ def print_run(
     if lines := format_agreement(result.run):
         click.echo()
         for line in lines:
-            click.echo(escape_control_characters(line))
+            print_text(line)
     print_failures([result.run])
     print_caveats([result])
     print_missing([(result.name, figures)])
     for fact in result.run.manifest.absent:
-        click.echo(escape_control_characters(f"  {result.name}: {fact.fact}: {fact.reason}"))
+        print_text(f"  {result.name}: {fact.fact}: {fact.reason}")
     print_remedies([result.run], with_baseline=False)
     print_tracebacks(result.run)
 
@@ -160,7 +158,7 @@ def print_facts(run: Run) -> None:
     table = create_table("", "")
     table.show_header = False
     for title, fact in facts.items():
-        table.add_row(build_cell(title, "dim"), build_cell(fact))
+        table.add_row(build_cell(title, "dim"), fact)
     print_table(table)
 
 
@@ -224,7 +222,7 @@ def print_recorded_captures(run: Run) -> None:
         return
     print_heading(f"Recorded captures; step boundary: {recording.boundary or 'none'}")
     for note in (*list_recording_notes(recording, run.loop), *_list_eager_sentences(run)):
-        click.echo(escape_control_characters(note))
+        print_text(note)
     if recording.graphs:
         print_rows(CAPTURE_COLUMNS, recording.graphs[:_MAX_CAPTURES])
         print_more(len(recording.graphs), _MAX_CAPTURES)

@@ -12,8 +12,8 @@ from graphviz_dash.cli.text.output import (
     print_heading,
     print_rows,
     print_table,
+    print_text,
 )
-from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.graph.diff.graph_diff import EdgeDiff, GraphDiff
 from graphviz_dash.features.graph.diff.graph_pair import GraphPair
 from graphviz_dash.features.graph.diff_columns import list_diff_columns
@@ -42,23 +42,15 @@ def print_graph_pair(
     for title, side, graph in (("A", first, pair.diff.a), ("B", second, pair.diff.b)):
         called = f" ({graph.name})" if graph.name else ""
         counts = f"{pluralize(len(graph.nodes), 'node')}, {pluralize(len(graph.edges), 'edge')}"
-        sides.add_row(build_cell(title, "dim"), build_cell(f"{side.name}{called}: {counts}"))
+        sides.add_row(build_cell(title, "dim"), f"{side.name}{called}: {counts}")
     print_table(sides)
     for graph_diff in pair.diff.levels:
         _print_node_differences(graph_diff, tables if graph_diff is pair.diff else None, count)
     print_heading("Updating an executable of A to B (cudaGraphExecUpdate)")
-    click.echo(
-        escape_control_characters(
-            f"  documented rules: {describe_update_prediction(pair.prediction)}"
-        )
-    )
+    print_text(f"  documented rules: {describe_update_prediction(pair.prediction)}")
     if pair.recorded_update is not None:
         agreed = " (not as predicted)" if pair.is_prediction_correct is False else ""
-        click.echo(
-            escape_control_characters(
-                f"  driver: {describe_update_result(pair.recorded_update)}{agreed}"
-            )
-        )
+        print_text(f"  driver: {describe_update_result(pair.recorded_update)}{agreed}")
 
 
 def _print_node_differences(

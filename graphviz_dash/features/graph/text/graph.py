@@ -13,13 +13,12 @@ from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable, sort_nod
 from graphviz_dash.analysis.nodes.source_lines import LineShare, list_source_lines
 from graphviz_dash.cli.text.output import (
     ABSENT_TEXT,
-    build_cell,
     create_table,
     print_heading,
     print_table,
+    print_text,
     shorten,
 )
-from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.graph.concurrency import describe_concurrency
 from graphviz_dash.features.graph.diff.graph_pair import check_device_launch
 from graphviz_dash.features.graph.diff_narrative import (
@@ -89,7 +88,7 @@ def print_graph(
         click.echo()
         _print_source_lines(lines)
         if reason := explain_missing_code(run, lines):
-            click.echo(escape_control_characters(f"  {reason}"))
+            print_text(f"  {reason}")
 
 
 def _print_nodes(
@@ -100,14 +99,14 @@ def _print_nodes(
     for row in longest:
         p99, slack = get_p99_and_slack(concurrency, table, row)
         nodes.add_row(
-            build_cell(row.node.index),
-            build_cell(shorten(row.node.label, _NAME_LENGTH)),
-            build_cell(format_ns(row.times.median_ns)),
-            build_cell(format_ns(p99)),
-            build_cell(format_ns(slack)),
-            build_cell(row.origin.op or ABSENT_TEXT),
-            build_cell(row.origin.module or ABSENT_TEXT),
-            build_cell(row.origin.source or ABSENT_TEXT),
+            row.node.index,
+            shorten(row.node.label, _NAME_LENGTH),
+            format_ns(row.times.median_ns),
+            format_ns(p99),
+            format_ns(slack),
+            row.origin.op or ABSENT_TEXT,
+            row.origin.module or ABSENT_TEXT,
+            row.origin.source or ABSENT_TEXT,
         )
     print_table(nodes)
 
@@ -116,11 +115,11 @@ def _print_source_lines(lines: Sequence[LineShare]) -> None:
     table = create_table("source line", "code", "GPU time", "share", "nodes", right=(2, 3, 4))
     for line in lines:
         table.add_row(
-            build_cell(line.source),
-            build_cell(shorten(line.code, _NAME_LENGTH) if line.code else ABSENT_TEXT),
-            build_cell(format_ns(line.work_ns)),
-            build_cell(ABSENT_TEXT if line.share is None else format_percent(line.share)),
-            build_cell(line.nodes),
+            line.source,
+            shorten(line.code, _NAME_LENGTH) if line.code else ABSENT_TEXT,
+            format_ns(line.work_ns),
+            ABSENT_TEXT if line.share is None else format_percent(line.share),
+            line.nodes,
         )
     print_table(table)
 
@@ -131,7 +130,7 @@ def _print_device_launch(run: Run, graph: CapturedGraph) -> None:
         "" if driver_result is None else f" (driver: {format_device_launch_result(driver_result)})"
     )
     check = describe_device_launch(check_device_launch(run, graph.id))
-    click.echo(escape_control_characters(f"  device-side launch: {check}{driver}"))
+    print_text(f"  device-side launch: {check}{driver}")
 
 
 def _format_methods(counts: Counter[str]) -> str:
