@@ -10,7 +10,7 @@ from graphviz_dash.analysis.metrics.kernel_table import KernelRow, KernelTable
 from graphviz_dash.narrative.columns import COUNT, MICROSECONDS, SHARE, Column, Unit
 from graphviz_dash.units import format_ns
 
-_CHANGE: Final = Unit(
+CHANGE: Final = Unit(
     lambda ns: f"+{format_ns(ns)}" if ns is not None and ns > 0 else format_ns(ns),
     " (µs)",
     1e3,
@@ -37,7 +37,7 @@ def list_kernel_columns(kernels: KernelTable, runs: Iterable[int]) -> list[Colum
             Column(run, _get_use(at, "total_ns"), MICROSECONDS, "time"),
         ]
         if kernels.has_changes(at):
-            columns.append(Column("Change", _get_change(at), _CHANGE, "change"))
+            columns.append(Column("Change", _get_change(at), CHANGE, "change"))
     return columns
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from graphviz_dash.app.hosting.cards_client import Card
 from graphviz_dash.ui.page.help import format_page_heading
-from graphviz_dash.ui.page.markup import escape_html, format_element
+from graphviz_dash.ui.page.markup import escape_html, format_element, format_text
 from graphviz_dash.ui.page.navigation import get_title, link_markup
 from graphviz_dash.ui.page.registry import PAGES
 from graphviz_dash.ui.state.catalogue import Catalogue, format_folder
@@ -37,8 +37,8 @@ def format_title(catalogue: Catalogue) -> str:
     counts = f"{count or 'None'} found in {folders}" + (
         f", {upload_count} uploaded by you" if upload_count else ""
     )
-    return format_page_heading("overview", "Experiments") + format_element(
-        "p", escape_html(counts), "muted places", title=counts
+    return format_page_heading("overview", "Experiments") + format_text(
+        "p", counts, "muted places", title=counts
     )
 
 

@@ -16,7 +16,7 @@ from graphviz_dash.ingest.load import load_experiment, load_without_graphs
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.narrative.experiment import describe_experiment
 from graphviz_dash.ui.page.contents import find_empty_pages
-from graphviz_dash.ui.page.markup import escape_html, format_element
+from graphviz_dash.ui.page.markup import format_text
 from graphviz_dash.ui.page.registry import PAGES
 from graphviz_dash.ui.page.time_bars import format_placeholder_bars, format_time_bars
 from graphviz_dash.ui.page.widgets import (
@@ -38,7 +38,7 @@ def build_card(result: Comparison, experiment: Experiment, theme: Theme | None) 
     description = describe_experiment(experiment)
     location = " · ".join(filter(None, (gpu, manifest.recording_day)))
     outcome = (
-        format_element("p", escape_html(description), "about"),
+        format_text("p", description, "about"),
         format_hero(best) if best else format_uncompared(result, reading=theme is None),
         format_failures(result),
         _format_import(runs),
@@ -46,7 +46,7 @@ def build_card(result: Comparison, experiment: Experiment, theme: Theme | None) 
         format_incomplete_traces(run.run for run in result.runs),
     )
     return Card(
-        location_markup=format_element("span", escape_html(location), "where"),
+        location_markup=format_text("span", location, "where"),
         outcome_markup="".join(outcome),
         bars_markup=(
             format_placeholder_bars(result) if theme is None else format_time_bars(result, theme)
@@ -98,7 +98,7 @@ def _format_import(runs: Sequence[Run]) -> str:
         facts.append(f"{pluralize(graphs, 'graph')} with {pluralize(nodes, 'node')}")
     if rows:
         facts.append(f"{format_count(rows)} kernels, memcpy and memset on the GPU")
-    return format_element("p", escape_html("; ".join(facts) + "."), "muted")
+    return format_text("p", "; ".join(facts) + ".", "muted")
 
 
 def build_card_message(path: Path, theme: Theme | None = None) -> CardMessage:

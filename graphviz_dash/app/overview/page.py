@@ -41,7 +41,7 @@ from graphviz_dash.ui.page.listing import (
     toast_arrivals,
     toast_changes,
 )
-from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.markup import format_element, format_text, show_markup
 from graphviz_dash.ui.page.navigation import link_markup, show_link
 from graphviz_dash.ui.page.pair import show_pair_panel
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry
@@ -242,7 +242,7 @@ def _show_unknown(catalogue: Catalogue) -> None:
             f"{pluralize(count, 'experiment')} not read yet: search and filters find "
             f"{'it' if count == 1 else 'them'} by name only."
         )
-        show_markup(format_element("p", escape_html(text), "muted", role="status"))
+        show_markup(format_text("p", text, "muted", role="status"))
 
 
 def _show_head(catalogue: Catalogue, *, is_table: bool) -> Callable[[], None]:

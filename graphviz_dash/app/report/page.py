@@ -30,10 +30,11 @@ from graphviz_dash.ui.page.frame import (
     show_error_panel,
 )
 from graphviz_dash.ui.page.markup import (
-    escape_html,
     format_details,
     format_element,
+    format_text,
     show_markup,
+    show_paragraph,
 )
 from graphviz_dash.ui.state.results import get_comparison, get_kernels
 
@@ -100,7 +101,7 @@ def _show_kernels(selection: SelectedExperiment) -> None:
     if not table.rows:
         reasons = [f"{name}: {reason}." for name, reason in table.missing_reasons.items()]
         message = " ".join(reasons or ["No kernel ran in the traced steps."])
-        show_markup(format_element("p", escape_html(message), "muted"))
+        show_paragraph(message, "muted")
         return
     st.markdown(
         "Count and time of each kernel, memcpy and memset of a traced step in each run, and "
@@ -195,5 +196,5 @@ def _show_commands(chosen: SelectedExperiment, graph_words: tuple[str, ...]) -> 
         path = f"{folder}/{selection[0]}" if selection else folder
         words = ("graphviz-dash", "export", kind, path, *selection[1:], "-o", output)
         commands.append(shlex.join(words))
-    folded = format_element("pre", escape_html("\n".join(commands)), "command")
+    folded = format_text("pre", "\n".join(commands), "command")
     show_markup(format_details("In a terminal", folded))

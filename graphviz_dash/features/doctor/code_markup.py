@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from graphviz_dash.model.doctor import CodeLocation
-from graphviz_dash.ui.page.markup import escape_html, format_element
+from graphviz_dash.ui.page.markup import escape_html, format_element, format_text
 
 
 def format_code(location: CodeLocation) -> str:
     """Format a line with its surroundings; only the location if no source is known."""
-    location_markup = format_element("b", escape_html(location.text))
+    location_markup = format_text("b", location.text)
     if location.function:
         location_markup += format_element("span", f" in {escape_html(location.function)}")
     if not location.lines:
@@ -16,7 +16,7 @@ def format_code(location: CodeLocation) -> str:
     rows = [
         format_element(
             "span",
-            format_element("i", escape_html(number)) + escape_html(line or " "),
+            format_text("i", number) + escape_html(line or " "),
             "hit" if number == location.line else "",
         )
         for number, line in enumerate(location.lines, location.first_line)

@@ -33,7 +33,14 @@ from graphviz_dash.narrative.doctor import (
 from graphviz_dash.narrative.headline import join_names
 from graphviz_dash.narrative.prediction import format_prediction_verdict, list_partial_bases
 from graphviz_dash.ui.page.frame import SelectedExperiment, load_selected_experiment, select_run
-from graphviz_dash.ui.page.markup import escape_html, format_details, format_element, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    format_details,
+    format_element,
+    format_text,
+    show_markup,
+    show_paragraph,
+)
 from graphviz_dash.ui.page.rules import (
     format_doctor_rules,
     format_finding_details,
@@ -117,8 +124,8 @@ def _format_verdict(run: Run, diagnosis: Diagnosis) -> str:
     ]
     return format_element(
         "section",
-        format_element("span", escape_html(_OUTCOME_LABELS[diagnosis.outcome]), f"badge {kind}")
-        + format_element("p", escape_html(format_doctor_verdict(diagnosis)), "doctor-verdict")
+        format_text("span", _OUTCOME_LABELS[diagnosis.outcome], f"badge {kind}")
+        + format_text("p", format_doctor_verdict(diagnosis), "doctor-verdict")
         + format_facts(pairs),
         f"doctor-hero {kind}",
     )
@@ -131,13 +138,13 @@ def _format_group(group: FindingGroup) -> str:
     badge = "first illegal call" if finding.ends_capture else finding.severity.value
     head = format_element(
         "header",
-        format_element("span", escape_html(badge), f"badge {kind}")
-        + format_element("h3", escape_html(rule.title))
+        format_text("span", badge, f"badge {kind}")
+        + format_text("h3", rule.title)
         + format_rule_id(rule),
     )
     details = format_code(finding.location) if finding.location else ""
     if finding.message:
-        details += format_element("p", escape_html(finding.message), "doctor-error")
+        details += format_text("p", finding.message, "doctor-error")
     facts, evidence = _format_facts(group), _EVIDENCE_LABELS[finding.detected_by]
     title = evidence[:1].upper() + evidence[1:]
     # Without a line the facts are the finding.
@@ -166,7 +173,7 @@ def _format_facts(group: FindingGroup) -> str:
         ("Also at", ", ".join(format_other_places(group)) or None),
     ]
     cells = "".join(
-        format_element("dt", _format_label(name)) + format_element("dd", escape_html(value))
+        format_element("dt", _format_label(name)) + format_text("dd", value)
         for name, value in rows
         if value is not None
     )
@@ -178,9 +185,7 @@ def _format_label(name: str) -> str:
     code, _, remainder = name.partition(" ")
     if code.isidentifier():
         return escape_html(name[:1].upper() + name[1:])
-    return format_element("code", escape_html(code)) + escape_html(
-        f" {remainder}" if remainder else ""
-    )
+    return format_text("code", code) + escape_html(f" {remainder}" if remainder else "")
 
 
 def _format_outputs(diagnosis: Diagnosis) -> str:
@@ -235,10 +240,9 @@ def _format_output(check: OutputCheck) -> list[str]:
 
 def _format_equal_outputs(equal: list[OutputCheck]) -> list[str]:
     items = "".join(
-        format_element("li", escape_html(f"{check.name}: {check.dtype} {list(check.shape)}"))
-        for check in equal
+        format_text("li", f"{check.name}: {check.dtype} {list(check.shape)}") for check in equal
     )
-    summary = format_element("summary", escape_html(pluralize(len(equal), "tensor")))
+    summary = format_text("summary", pluralize(len(equal), "tensor"))
     shapes = len({(check.dtype, check.shape) for check in equal})
     return [
         format_element("details", summary + format_element("ul", items)),
@@ -251,20 +255,10 @@ def show_undiagnosed(selection: SelectedExperiment) -> None:
     """Show blockers from an eager trace, and how to create a report."""
     predicted_run = get_comparison(selection.key).predicted_run
     if predicted_run is not None and not isinstance(predicted_run.graph_prediction, Missing):
-        show_markup(
-            format_element(
-                "h1", escape_html(f"Capture blockers in the trace of {predicted_run.name}")
-            )
-        )
-        show_markup(
-            format_element(
-                "p",
-                escape_html(format_prediction_verdict(predicted_run.graph_prediction)),
-                "sentence",
-            )
-        )
+        show_markup(format_text("h1", f"Capture blockers in the trace of {predicted_run.name}"))
+        show_paragraph(format_prediction_verdict(predicted_run.graph_prediction), "sentence")
         for text in list_partial_bases(predicted_run.graph_prediction):
-            show_markup(format_element("p", escape_html(f"Partial: {text}."), "sentence"))
+            show_paragraph(f"Partial: {text}.", "sentence")
         show_markup(format_blockers(predicted_run.graph_prediction))
     show_markup(_format_missing_report(selection))
 
@@ -311,8 +305,8 @@ def _format_missing_report(selection: SelectedExperiment) -> str:
     return format_element(
         "div",
         format_element("h2", "No doctor report in this experiment")
-        + format_element("p", escape_html(reason))
+        + format_text("p", reason)
         + format_element("p", f"{purpose} On a machine with a CUDA GPU:")
-        + format_element("pre", escape_html(format_doctor_command(runs[0]))),
+        + format_text("pre", format_doctor_command(runs[0])),
         "empty",
     )

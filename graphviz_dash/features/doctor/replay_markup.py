@@ -24,7 +24,7 @@ from graphviz_dash.narrative.replay_check import (
     format_replay_verdict,
     list_fault_facts,
 )
-from graphviz_dash.ui.page.markup import escape_html, format_element
+from graphviz_dash.ui.page.markup import format_element, format_text
 from graphviz_dash.ui.page.widgets import format_facts
 from graphviz_dash.units import format_count
 
@@ -71,7 +71,7 @@ def _format_verdict(diagnosis: ReplayDiagnosis) -> str:
     return format_element(
         "section",
         format_element("span", label, f"badge {kind}")
-        + format_element("p", escape_html(format_replay_verdict(diagnosis)), "doctor-verdict")
+        + format_text("p", format_replay_verdict(diagnosis), "doctor-verdict")
         + format_facts(pairs),
         f"doctor-hero {kind}",
     )
@@ -88,18 +88,15 @@ def _format_card(
 ) -> str:
     head = format_element(
         "header",
-        format_element("span", escape_html(badge), f"badge {kind}")
-        + format_element("h3", escape_html(CAUSE_TITLES[cause]))
-        + format_element("code", escape_html(cause.value), "rule-id"),
+        format_text("span", badge, f"badge {kind}")
+        + format_text("h3", CAUSE_TITLES[cause])
+        + format_text("code", cause.value, "rule-id"),
     )
-    cells = "".join(
-        format_element("dt", escape_html(name)) + format_element("dd", escape_html(value))
-        for name, value in facts
-    )
-    details = format_element("p", escape_html(sentence)) if sentence else ""
+    cells = "".join(format_text("dt", name) + format_text("dd", value) for name, value in facts)
+    details = format_text("p", sentence) if sentence else ""
     details += format_code(location) if location else ""
     details += format_element("dl", cells) + extra
-    advice = format_element("h4", "Fix") + format_element("p", escape_html(CAUSE_ADVICE[cause]))
+    advice = format_element("h4", "Fix") + format_text("p", CAUSE_ADVICE[cause])
     body = format_element("div", details, "found") + format_element("div", advice, "advice")
     return format_element(
         "article", head + format_element("div", body, "columns"), f"doctor-card {kind}"
@@ -142,7 +139,7 @@ def _format_elements(elements: WrongElements) -> str:
         format_element(
             "tr",
             "".join(
-                format_element("td", escape_html(cell))
+                format_text("td", cell)
                 for cell in (
                     str(list(item.index)),
                     f"{item.eager:.6g}",
@@ -174,5 +171,5 @@ def _format_memory(fault: MemoryFault, sentence: str | None) -> str:
 def _format_gaps(diagnosis: ReplayDiagnosis) -> str:
     if not diagnosis.gaps:
         return ""
-    items = "".join(format_element("li", escape_html(format_gap(item))) for item in diagnosis.gaps)
+    items = "".join(format_text("li", format_gap(item)) for item in diagnosis.gaps)
     return format_element("h2", "Not checked", "doctor-part") + format_element("ul", items)

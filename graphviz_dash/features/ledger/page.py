@@ -31,9 +31,10 @@ from graphviz_dash.ui.page.frame import SelectedExperiment, draw_figure, get_fig
 from graphviz_dash.ui.page.help import format_help_link
 from graphviz_dash.ui.page.markup import (
     escape_html,
-    escape_markdown,
     format_element,
+    show_caption,
     show_markup,
+    show_paragraph,
 )
 from graphviz_dash.ui.page.tables import format_row_table, show_rows
 
@@ -63,7 +64,7 @@ def _show_memory(selection: SelectedExperiment, report: LedgerReport) -> None:
     help_link = format_help_link(MEMORY_COSTS, "Ledger of memory and start-up")
     sentence = escape_html(describe_memory(memory)) + help_link
     show_markup(format_element("p", sentence, "sentence"))
-    st.caption(escape_markdown(describe_process(report.process)))
+    show_caption(describe_process(report.process))
     chart = get_figure(
         selection.key,
         ("ledger-memory", report.run),
@@ -98,7 +99,7 @@ def _show_graphs(report: LedgerReport) -> None:
 def _show_startup(selection: SelectedExperiment, report: LedgerReport) -> None:
     startup = report.startup
     st.header("Start-up", anchor=False)
-    show_markup(format_element("p", escape_html(describe_startup(startup)), "sentence"))
+    show_paragraph(describe_startup(startup), "sentence")
     chart = get_figure(
         selection.key, ("ledger-startup", report.run), lambda theme: draw_startup(startup, theme)
     )

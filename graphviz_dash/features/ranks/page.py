@@ -7,7 +7,6 @@ from typing import Final
 import streamlit as st
 
 from graphviz_dash.analysis.ranks.ranks import CollectiveRow, ModeRanks
-from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ranks.chart import (
     MAX_COLLECTIVES,
     draw_arrivals,
@@ -25,6 +24,7 @@ from graphviz_dash.features.ranks.narrative import (
     list_rank_caveats,
     list_rank_entries,
 )
+from graphviz_dash.narrative.columns import COUNT, MICROSECONDS, Column, Unit
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import (
     SelectedExperiment,
@@ -33,15 +33,16 @@ from graphviz_dash.ui.page.frame import (
     load_selected_experiment,
 )
 from graphviz_dash.ui.page.help import format_page_heading
-from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.markup import escape_html, format_element, format_text, show_markup
 from graphviz_dash.ui.page.navigation import show_link
-from graphviz_dash.ui.page.tables import format_row_table
+from graphviz_dash.ui.page.tables import format_row_table, show_rows
 from graphviz_dash.ui.page.widgets import format_failures, format_tiles
 from graphviz_dash.ui.state.results import get_comparison, get_ranks
 from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent
 
 _MAX_IN_TIMELINE: Final = 8
 _MISSING: Final = format_count(None)
+_BANDWIDTH: Final = Unit(str, scale=1e9, pattern="%.1f")
 
 
 def render() -> None:
@@ -57,7 +58,7 @@ def render() -> None:
     with title:
         show_markup(
             format_page_heading("ranks", escape_html(selection.entry.name)),
-            format_element("p", escape_html(f"{describe_ranks(mode)}."), "sentence"),
+            format_text("p", f"{describe_ranks(mode)}.", "sentence"),
         )
     show_markup(
         format_failures(get_comparison(selection.key)), _format_tiles(mode), _format_notes(mode)
@@ -108,9 +109,7 @@ def _show_no_ranks(selection: SelectedExperiment) -> None:
         format_element(
             "div",
             format_element("h2", "No ranks in this experiment")
-            + format_element(
-                "p", escape_html(f"Each run of {selection.entry.name} has one process.")
-            )
+            + format_text("p", f"Each run of {selection.entry.name} has one process.")
             + format_element(
                 "p",
                 "To compare ranks, start the collector with torchrun, one process per GPU:",
@@ -185,7 +184,7 @@ def _format_notes(mode: ModeRanks) -> str:
     notes = list(list_rank_caveats(mode))
     if mode.reason is not None:
         notes.insert(0, f"Skew not available: {mode.reason}.")
-    listed = "".join(format_element("li", escape_html(note)) for note in notes)
+    listed = "".join(format_text("li", note) for note in notes)
     matching = [graph for graph in mode.graphs if graph.first_difference is None]
     agreement = ""
     if matching and len(matching) == len(mode.graphs):
@@ -199,35 +198,22 @@ def _format_notes(mode: ModeRanks) -> str:
 
 def _show_collectives(mode: ModeRanks) -> None:
     rows = mode.collectives
-    st.dataframe(
-        {
-            "Number": [row.ordinal + 1 for row in rows],
-            "Kind": [row.kind.value for row in rows],
-            "Skew (µs)": [row.skew.median / 1e3 for row in rows],
-            "p75 (µs)": [
-                None if row.skew.spread.high is None else row.skew.spread.high / 1e3 for row in rows
-            ],
-            "Transfer (µs)": [row.transfer.median / 1e3 for row in rows],
-            "Message": [format_bytes(row.origin.bytes) for row in rows],
-            "GB/s": [None if row.bandwidth is None else row.bandwidth / 1e9 for row in rows],
-            "Mostly last": [_find_mostly_last(mode, row) for row in rows],
-            "Node": [row.origin.node for row in rows],
-            "Module": [escape_control_characters(row.origin.module or "") for row in rows],
-            "Operator": [escape_control_characters(row.origin.op or "") for row in rows],
-            "Source": [escape_control_characters(row.origin.source or "") for row in rows],
-            "Origin source": [row.origin.method for row in rows],
-        },
-        column_config={
-            "Skew (µs)": st.column_config.NumberColumn(format="%.2f"),
-            "p75 (µs)": st.column_config.NumberColumn(format="%.2f"),
-            "Transfer (µs)": st.column_config.NumberColumn(format="%.2f"),
-            "GB/s": st.column_config.NumberColumn(format="%.1f"),
-        },
-        hide_index=True,
-        height="content" if len(rows) <= 12 else 460,
-        placeholder=_MISSING,
-        alt="Collectives of the step",
-    )
+    columns: list[Column[CollectiveRow]] = [
+        Column("Number", lambda row: row.ordinal + 1, COUNT),
+        Column("Kind", lambda row: row.kind.value),
+        Column("Skew", lambda row: row.skew.median, MICROSECONDS),
+        Column("p75", lambda row: row.skew.spread.high, MICROSECONDS),
+        Column("Transfer", lambda row: row.transfer.median, MICROSECONDS),
+        Column("Message", lambda row: format_bytes(row.origin.bytes)),
+        Column("GB/s", lambda row: row.bandwidth, _BANDWIDTH),
+        Column("Mostly last", lambda row: _find_mostly_last(mode, row)),
+        Column("Node", lambda row: row.origin.node),
+        Column("Module", lambda row: row.origin.module or ""),
+        Column("Operator", lambda row: row.origin.op or ""),
+        Column("Source", lambda row: row.origin.source or ""),
+        Column("Origin source", lambda row: row.origin.method),
+    ]
+    show_rows(columns, rows, "Collectives of the step")
     st.caption(
         "Skew is the time from the first to the last arrival, transfer the time from the last "
         "arrival to the last end. Message is the size contributed by one rank. GB/s is "

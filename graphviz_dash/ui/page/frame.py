@@ -18,7 +18,14 @@ from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.guide import show_help_panel
 from graphviz_dash.ui.page.listing import get_listing, toast_changes, toast_damaged_caches
 from graphviz_dash.ui.page.loading import load_experiment, show_load_button
-from graphviz_dash.ui.page.markup import escape_html, format_element, format_legend, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    format_element,
+    format_legend,
+    format_text,
+    show_markup,
+    show_paragraph,
+)
 from graphviz_dash.ui.page.navigation import dim_links, draw_links, get_title
 from graphviz_dash.ui.page.registry import PAGES
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry
@@ -94,7 +101,7 @@ def draw_figure(figure: Any, key: str) -> None:
             show_markup(format_legend(labels["keys"]))
         st.plotly_chart(figure, theme=None, config=bare, key=key, height=height)
         if "axis" in labels:
-            show_markup(format_element("p", escape_html(labels["axis"]), "axis-title"))
+            show_paragraph(labels["axis"], "axis-title")
 
 
 def show_fold(label: str, key: str, show: Callable[[], object], icon: str | None = None) -> None:
@@ -153,7 +160,7 @@ def _format_bar_buttons(page: str, entry: Entry | None) -> str:
 
 def _format_button(kind: str, icon: str, label: str, help_text: str) -> str:
     symbol = format_element("i", "", **{"data-icon": icon, "aria-hidden": "true"})
-    content = symbol + format_element("span", escape_html(label), role="status")
+    content = symbol + format_text("span", label, role="status")
     return format_element("button", content, kind, type="button", title=help_text)
 
 
@@ -249,7 +256,7 @@ def load_selected_experiment(*, warned: bool = False) -> SelectedExperiment:
     dim_links(entry.key, find_empty_pages(experiment.runs))
     unsound = "" if warned else format_unsound_warning(experiment.runs)
     if unsound:
-        show_markup(format_element("div", escape_html(unsound), "failed", role="note"))
+        show_markup(format_text("div", unsound, "failed", role="note"))
     if entry.pair is not None:
         show_markup(format_differences(*experiment.runs))
     if notes := format_incomplete_traces(experiment.runs):
@@ -280,12 +287,8 @@ def select_run(runs: list[Run], *, default: str | None = None, clears: tuple[str
 
 def show_no_experiments(listed: Catalogue) -> None:
     """Show the searched folders and how to create an experiment."""
-    folders = "".join(
-        format_element("li", format_element("code", escape_html(root))) for root in listed.roots
-    )
-    problems = "".join(
-        format_element("p", escape_html(problem), "trouble-text") for problem in listed.problems
-    )
+    folders = "".join(format_element("li", format_text("code", root)) for root in listed.roots)
+    problems = "".join(format_text("p", problem, "trouble-text") for problem in listed.problems)
     show_markup(
         format_element(
             "div",
@@ -315,10 +318,10 @@ def show_no_experiments(listed: Catalogue) -> None:
 
 def show_empty_state(title: str, *lines: str, command: str | None = None) -> None:
     """Show an empty state: title, reason or advice, and the ``command`` to run."""
-    body = "".join(format_element("p", escape_html(line)) for line in lines)
+    body = "".join(format_text("p", line) for line in lines)
     if command is not None:
-        body += format_element("pre", escape_html(command))
-    show_markup(format_element("div", format_element("h2", escape_html(title)) + body, "empty"))
+        body += format_text("pre", command)
+    show_markup(format_element("div", format_text("h2", title) + body, "empty"))
 
 
 def show_missing_content(page: str, runs: Sequence[Run], title: str, *lines: str) -> None:
@@ -334,8 +337,8 @@ def show_error_panel(title: str, message: str) -> None:
     show_markup(
         format_element(
             "div",
-            format_element("h2", escape_html(title))
-            + format_element("p", escape_html(SCRATCH.hide_paths(message)), "trouble-text"),
+            format_text("h2", title)
+            + format_text("p", SCRATCH.hide_paths(message), "trouble-text"),
             "empty trouble",
             role="alert",
         )

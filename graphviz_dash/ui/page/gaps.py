@@ -8,7 +8,7 @@ from graphviz_dash.guidance.gaps import Part, find_gaps
 from graphviz_dash.guidance.narrative import build_gap_command, explain_missing_trace
 from graphviz_dash.guidance.remedies import find_remedies
 from graphviz_dash.model.run import Run
-from graphviz_dash.ui.page.markup import escape_html, format_element
+from graphviz_dash.ui.page.markup import format_element, format_text
 
 
 def format_gap(part: str, runs: Sequence[Run], title: str, lines: Iterable[str]) -> str:
@@ -16,13 +16,11 @@ def format_gap(part: str, runs: Sequence[Run], title: str, lines: Iterable[str])
     gap = find_gaps(runs).get(Part(part))
     remedy = None if gap is None else build_gap_command(gap)
     command = (
-        ""
-        if remedy is None
-        else _format_paragraphs(remedy[:1]) + format_element("pre", escape_html(remedy[1]))
+        "" if remedy is None else _format_paragraphs(remedy[:1]) + format_text("pre", remedy[1])
     )
     return format_element(
         "div",
-        format_element("h2", escape_html(title)) + _format_paragraphs(lines) + command,
+        format_text("h2", title) + _format_paragraphs(lines) + command,
         "empty",
     )
 
@@ -33,10 +31,10 @@ def format_trace_gap(runs: Sequence[Run]) -> str:
     if any(map(find_remedies, runs)):
         # For a recorded program the reason names a suitable window.
         return format_element(
-            "div", format_element("h2", escape_html(title)) + _format_paragraphs(reasons), "empty"
+            "div", format_text("h2", title) + _format_paragraphs(reasons), "empty"
         )
     return format_gap(Part.TIMELINE, runs, title, reasons)
 
 
 def _format_paragraphs(lines: Iterable[str]) -> str:
-    return "".join(format_element("p", escape_html(line)) for line in lines)
+    return "".join(format_text("p", line) for line in lines)

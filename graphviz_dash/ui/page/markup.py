@@ -33,6 +33,11 @@ def format_element(tag: str, content: str, kind: str = "", **attributes: str) ->
     return f"<{tag}{rendered}>{content}</{tag}>"
 
 
+def format_text(tag: str, text: object, kind: str = "", **attributes: str) -> str:
+    """Format an element around ``text``, which is escaped."""
+    return format_element(tag, escape_html(text), kind, **attributes)
+
+
 def format_legend(keys: Iterable[Mapping[str, str]]) -> str:
     """Format the legend of a chart.
 
@@ -101,3 +106,15 @@ def show_markup(*pieces: str) -> None:
         import streamlit as st
 
         st.html(markup)
+
+
+def show_paragraph(text: str, kind: str = "") -> None:
+    """Write a paragraph of escaped ``text`` to the page."""
+    show_markup(format_text("p", text, kind))
+
+
+def show_caption(text: str) -> None:
+    """Write ``text`` to the page as a caption without Markdown."""
+    import streamlit as st
+
+    st.caption(escape_markdown(text))

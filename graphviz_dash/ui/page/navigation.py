@@ -12,7 +12,7 @@ import streamlit as st
 from msgspec import Struct
 
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.markup import escape_html, format_element
+from graphviz_dash.ui.page.markup import format_element, format_text
 from graphviz_dash.ui.page.registry import GROUPS, PAGES
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class _Bar(Struct):
             for name, page in PAGES.items()
             if page.group == group and not page.tab_of
         )
-        name_markup = format_element("small", escape_html(group), **{"aria-hidden": "true"})
+        name_markup = format_text("small", group, **{"aria-hidden": "true"})
         return format_element(
             "div",
             name_markup + format_element("div", links),
@@ -199,7 +199,7 @@ def link_markup(
         attributes["title"] = reason
     if is_current:
         attributes["aria-current"] = "page"
-    content = (icon_markup if icon else "") + format_element("span", escape_html(label))
+    content = (icon_markup if icon else "") + format_text("span", label)
     return format_element("a", content, f"to-page {kind}".rstrip(), **attributes)
 
 

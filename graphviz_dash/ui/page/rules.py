@@ -13,7 +13,7 @@ from graphviz_dash.model.compile_rules import CompileRule
 from graphviz_dash.model.doctor import CheckStatus, Severity
 from graphviz_dash.model.rules import Rule
 from graphviz_dash.ui.page.help import format_docs_link
-from graphviz_dash.ui.page.markup import escape_html, format_element
+from graphviz_dash.ui.page.markup import escape_html, format_element, format_text
 
 _STATUS: Final = {
     CheckStatus.FOUND: ("broken", "✕"),
@@ -36,8 +36,8 @@ def format_rule_row(
     summary = format_element(
         "summary",
         format_status_mark(status)
-        + format_element("b", escape_html(rule.title))
-        + format_element("span", escape_html(note or _STATUS[status][0]), "note"),
+        + format_text("b", rule.title)
+        + format_text("span", note or _STATUS[status][0], "note"),
     )
     details = (
         format_element("p", format_inline_code(rule.text))
@@ -49,7 +49,7 @@ def format_rule_row(
 
 def format_rule_id(rule: Rule | CompileRule) -> str:
     """Format the id of a rule as a link to its section in the documentation."""
-    code = format_element("code", escape_html(rule.id.value), "rule-id")
+    code = format_text("code", rule.id.value, "rule-id")
     return format_docs_link(build_place(RULES, rule.heading), code)
 
 
@@ -74,12 +74,12 @@ def format_rule_advice(rule: Rule | CompileRule) -> str:
 
 def format_finding_details(title: str, content: str) -> str:
     """Format content of a finding's card that unfolds."""
-    return format_element("details", format_element("summary", escape_html(title)) + content)
+    return format_element("details", format_text("summary", title) + content)
 
 
 def format_rules_section(title: str, statuses: Sequence[CheckStatus], rows: str) -> str:
     """Format the outcome of all rules; folded below findings."""
-    counts = format_element("small", escape_html(count_statuses(statuses)))
+    counts = format_text("small", count_statuses(statuses))
     attributes = {} if CheckStatus.FOUND in statuses else {"open": "open"}
     return format_element(
         "details",
@@ -127,7 +127,7 @@ def _format_unchecked_rules(group: UncheckedRules) -> str:
         return rules
     mark = format_status_mark(CheckStatus.NOT_CHECKED)
     title = format_element("b", f"{len(group.outcomes)} rules")
-    note = format_element("span", escape_html(group.reason), "note")
+    note = format_text("span", group.reason, "note")
     return format_element("details", format_element("summary", mark + title + note) + rules)
 
 

@@ -9,7 +9,7 @@ import streamlit as st
 
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.narrative.columns import Column
-from graphviz_dash.ui.page.markup import escape_html, format_element, format_table
+from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, format_text
 
 _Row = TypeVar("_Row")
 _MAX_FULL_ROWS: Final = 12
@@ -88,5 +88,5 @@ def _format_cell(column: Column[_Row], row: _Row) -> str:
     if column.explain is not None and (explanation := column.explain(row)):
         text = format_element("abbr", text, title=explanation, tabindex="0")
     if column.note is not None and (note := column.note(row)):
-        text += format_element("span", escape_html(note), "spread")
+        text += format_text("span", note, "spread")
     return text

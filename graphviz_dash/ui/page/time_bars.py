@@ -12,7 +12,7 @@ from graphviz_dash.charts.palette import CATEGORY_SHADES
 from graphviz_dash.charts.shades import Theme, get_colour
 from graphviz_dash.guidance.remedies import has_trace
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.ui.page.markup import escape_html, format_element
+from graphviz_dash.ui.page.markup import escape_html, format_element, format_text
 from graphviz_dash.units import format_ns, format_percent
 
 
@@ -39,7 +39,7 @@ def format_time_bars(comparison: Comparison, theme: Theme) -> str:
             if run.step.value is not None:
                 cells += _format_undivided_bar(run, run.step.value, longest, breakdown)
             continue
-        cells.append(format_element("span", escape_html(run.name), "name"))
+        cells.append(format_text("span", run.name, "name"))
         cells.append(_format_bar(run, breakdown, longest, theme))
         star = "" if breakdown.excess_ns is None else format_element("sup", "*")
         cells.append(
@@ -56,9 +56,9 @@ def format_placeholder_bars(comparison: Comparison) -> str:
     if not timed:
         return ""
     cells = [
-        format_element("span", escape_html(run.name), "name")
+        format_text("span", run.name, "name")
         + format_element("div", "", "bar")
-        + format_element("span", escape_html(run.step.text), "time")
+        + format_text("span", run.step.text, "time")
         for run in timed
     ]
     key = format_element("span", "Loading the traces…", role="status")
@@ -95,9 +95,9 @@ def _format_undivided_bar(
     )
     label = f"{run.name}: {format_ns(step_ns)} per step, no breakdown"
     return [
-        format_element("span", escape_html(run.name), "name"),
+        format_text("span", run.name, "name"),
         format_element("div", piece, "bar", role="img", **{"aria-label": label}),
-        format_element("span", escape_html(format_ns(step_ns)), "time"),
+        format_text("span", format_ns(step_ns), "time"),
     ]
 
 

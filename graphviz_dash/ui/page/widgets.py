@@ -22,7 +22,7 @@ from graphviz_dash.narrative.prediction import (
     format_predicted_times,
     format_prediction_verdict,
 )
-from graphviz_dash.ui.page.markup import escape_html, format_element
+from graphviz_dash.ui.page.markup import escape_html, format_element, format_text
 from graphviz_dash.units import format_ns, format_percent, format_ratio
 
 ARROW: Final = "\N{RIGHTWARDS ARROW}"
@@ -35,8 +35,7 @@ def format_facts(pairs: Iterable[tuple[str, str]]) -> str:
         "".join(
             format_element(
                 "div",
-                format_element("span", escape_html(label))
-                + format_element("b", escape_html(value)),
+                format_text("span", label) + format_text("b", value),
                 **{"data-fact": label},
             )
             for label, value in pairs
@@ -52,11 +51,9 @@ def format_tiles(cells: Iterable[tuple[str, str, str]], doubted: Container[str] 
         "".join(
             format_element(
                 "div",
-                format_element("span", escape_html(label), "label")
-                + format_element(
-                    "span", escape_html(value), "value doubted" if label in doubted else "value"
-                )
-                + format_element("span", escape_html(note), "note"),
+                format_text("span", label, "label")
+                + format_text("span", value, "value doubted" if label in doubted else "value")
+                + format_text("span", note, "note"),
                 "tile",
             )
             for label, value, note in cells
@@ -121,11 +118,7 @@ def format_incomplete_traces(runs: Iterable[Run]) -> str:
 def format_differences(first: Run, second: Run) -> str:
     """Format differences of two runs besides graphs; empty if there are none."""
     differs = describe_run_differences(first, second)
-    return (
-        format_element("ul", format_element("li", escape_html(differs)), "notes", role="note")
-        if differs
-        else ""
-    )
+    return format_element("ul", format_text("li", differs), "notes", role="note") if differs else ""
 
 
 _HERO: Final = {
@@ -154,10 +147,10 @@ def format_hero(best: RunComparison) -> str:
     )
     return format_element(
         "div",
-        format_element("span", escape_html(figure), _HERO.get(best.outcome, "big"))
+        format_text("span", figure, _HERO.get(best.outcome, "big"))
         + format_element(
             "span",
-            format_element("b", escape_html(verdict)) + format_element("small", times, "mono"),
+            format_text("b", verdict) + format_element("small", times, "mono"),
             "what",
         ),
         "hero",
@@ -174,17 +167,17 @@ def format_predicted_hero(prediction: Prediction) -> str:
     stops = [blocker for blocker in prediction.blockers if blocker.certain]
     more = f", and {len(stops) - 1} more" if len(stops) > 1 else ""
     blockers = f"Blocks capture: {format_blocker(stops[0])}{more}" if stops else ""
-    blocker_markup = format_element("small", escape_html(blockers)) if blockers else ""
+    blocker_markup = format_text("small", blockers) if blockers else ""
     speedup = prediction.speedup
     if isinstance(speedup, Missing):
-        return format_element("p", escape_html(format_prediction_verdict(prediction)), "uncompared")
+        return format_text("p", format_prediction_verdict(prediction), "uncompared")
     summary = f"predicted with CUDA graphs: {format_predicted_gain(prediction)}"
     return format_element(
         "div",
-        format_element("span", escape_html(format_ratio(speedup.value)), "big predicted")
+        format_text("span", format_ratio(speedup.value), "big predicted")
         + format_element(
             "span",
-            format_element("b", escape_html(summary))
+            format_text("b", summary)
             + format_element(
                 "small", _format_step_times(format_predicted_times(prediction)), "mono"
             )
@@ -207,7 +200,7 @@ def format_uncompared(result: Comparison, *, reading: bool) -> str:
         return ""
     answer = build_answer(result)
     reason = "Loading the traces…" if reading or answer is None else format_parts(answer.verdict)
-    return format_element("p", escape_html(reason), "uncompared")
+    return format_text("p", reason, "uncompared")
 
 
 def format_changes(result: Comparison, best: RunComparison | None, *, reading: bool = False) -> str:

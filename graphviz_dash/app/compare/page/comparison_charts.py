@@ -18,10 +18,11 @@ from graphviz_dash.narrative.break_even import format_break_even
 from graphviz_dash.narrative.summary import format_break_even_title
 from graphviz_dash.ui.page.frame import draw_figure, get_figure, show_fold
 from graphviz_dash.ui.page.markup import (
-    escape_html,
     escape_markdown,
     format_details,
     format_element,
+    format_text,
+    show_caption,
     show_markup,
 )
 from graphviz_dash.units import format_ns
@@ -36,10 +37,7 @@ def show_comparison_charts(key: str, result: Comparison, run: RunComparison | No
             st.header("Step time breakdown", anchor=Evidence.TIME_BREAKDOWN.value)
             draw_figure(chart, "where")
             show_markup(
-                *(
-                    format_element("p", escape_html(_explain_missing_idle(other)), "muted")
-                    for other in result.runs
-                )
+                *(format_text("p", _explain_missing_idle(other), "muted") for other in result.runs)
             )
     iterations = get_figure(key, "iterations", partial(draw_iterations, result))
     if iterations is not None:
@@ -70,7 +68,7 @@ def _show_break_even(key: str, result: Comparison, run: RunComparison) -> None:
     def show() -> None:
         draw = partial(draw_break_even, result, run)
         draw_figure(get_figure(key, ("break-even", run.name), draw), "break-even")
-        st.caption(escape_markdown(format_break_even(costs)))
+        show_caption(format_break_even(costs))
 
     show_markup(format_element("span", "", id=Evidence.BREAK_EVEN.value))
     title = escape_markdown(format_break_even_title(run))

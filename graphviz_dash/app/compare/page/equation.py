@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import streamlit as st
 
+from graphviz_dash.analysis.attribution.origins import NodeOrigin
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep
 from graphviz_dash.analysis.step_comparison.waterfall import (
@@ -19,14 +20,23 @@ from graphviz_dash.analysis.step_comparison.waterfall import (
 from graphviz_dash.analysis.step_comparison.work_pairs import PairKind, PairRow
 from graphviz_dash.analysis.trace.kernel_names import shorten_name
 from graphviz_dash.app.compare.charts.waterfall import draw_waterfall
-from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.app.compare.columns import CHANGE
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import Answer, AnswerPart, Evidence
+from graphviz_dash.narrative.columns import COUNT, MICROSECONDS, SHARE, Column
 from graphviz_dash.narrative.equation import describe_compile_savings, describe_waterfall_method
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import draw_figure, get_figure, show_fold
-from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    escape_markdown,
+    format_element,
+    format_text,
+    show_caption,
+    show_paragraph,
+)
 from graphviz_dash.ui.page.navigation import link_markup
+from graphviz_dash.ui.page.tables import show_rows
 from graphviz_dash.units import format_count
 
 _MAX_PAIRS: Final = 10_000
@@ -42,8 +52,7 @@ def format_answer(
     if answer is None:
         return ""
     rows = "".join(
-        format_element("dt", escape_html(label))
-        + format_element("dd", _format_parts(parts, available, query))
+        format_text("dt", label) + format_element("dd", _format_parts(parts, available, query))
         for label, parts in answer.rows
     )
     return format_element(
@@ -65,7 +74,7 @@ def _format_parts(
         anchor = (part.evidence if part.evidence in available else Evidence.FIGURES).value
         if part.metric is not None:
             anchor = format_metric_anchor(part.metric)
-        texts.append(format_element("a", escape_html(part.text), href=f"#{anchor}"))
+        texts.append(format_text("a", part.text, href=f"#{anchor}"))
     return "".join(texts)
 
 
@@ -98,7 +107,7 @@ def show_difference_panel(key: str, result: Comparison, run: RunComparison) -> N
     waterfall = run.waterfall
     if isinstance(waterfall, Missing) or run.baseline is None:
         reason = waterfall.reason if isinstance(waterfall, Missing) else "it is the baseline"
-        st.caption(escape_markdown(f"Not available: {reason}."))
+        show_caption(f"Not available: {reason}.")
         return
     left, right = st.columns([0.52, 0.48], gap="medium")
     with left:
@@ -110,68 +119,59 @@ def show_difference_panel(key: str, result: Comparison, run: RunComparison) -> N
         by = url_state.select_option("by", "Group by", ("module", "operator"))
         _show_shares(waterfall.modules if by == "module" else waterfall.operators, by)
     if not isinstance(run.compile_parts, Missing):
-        show_markup(format_element("p", escape_html(describe_compile_savings(run))))
+        show_paragraph(describe_compile_savings(run))
         _show_compile_parts(run.compile_parts)
     _show_pairs(run, waterfall)
 
 
 def _show_shares(shares: tuple[StepShare, ...], by: str) -> None:
-    data: dict[str, list[Any]] = {
-        by.capitalize(): [shorten_name(escape_control_characters(share.label)) for share in shares],
-        "Difference (µs)": [-share.saved.total / 1e3 for share in shares],
-    }
-    config: dict[str, Any] = {
-        by.capitalize(): st.column_config.TextColumn(width="medium", pinned=True),
-        "Difference (µs)": st.column_config.NumberColumn(format="%+.2f"),
-    }
-    _add_causes(data, config, [share.saved for share in shares])
-    for column_index, side in enumerate(("before", "after")):
-        data[f"Work {side}"] = [share.items[column_index] for share in shares]
-    st.dataframe(
-        data,
-        column_config=config,
-        hide_index=True,
+    show_rows(
+        [
+            Column(
+                by.capitalize(), lambda row: shorten_name(row.label), width="medium", is_sticky=True
+            ),
+            *_list_cause_columns([share.saved for share in shares], lambda row: row.saved),
+            Column("Work before", lambda row: row.items[0], COUNT),
+            Column("Work after", lambda row: row.items[1], COUNT),
+        ],
+        shares,
+        f"Contribution of each {by} to the difference, by cause",
         height=254 if len(shares) > 6 else "content",
-        placeholder="–",
-        alt=f"Contribution of each {by} to the difference, by cause",
     )
 
 
 def _show_compile_parts(parts: CompileSavings) -> None:
-    saved = [parts.compilation, parts.graphs]
-    data: dict[str, list[Any]] = {
-        "Part": [
-            f"compilation ({escape_control_characters(parts.run_without_graphs)})",
-            "graphs",
+    rows = [
+        (f"compilation ({parts.run_without_graphs})", parts.compilation),
+        ("graphs", parts.graphs),
+    ]
+    show_rows(
+        [
+            Column("Part", lambda row: row[0], is_sticky=True),
+            *_list_cause_columns([saved for _, saved in rows], lambda row: row[1]),
         ],
-        "Difference (µs)": [-part.total / 1e3 for part in saved],
-    }
-    config: dict[str, Any] = {
-        "Part": st.column_config.TextColumn(pinned=True),
-        "Difference (µs)": st.column_config.NumberColumn(format="%+.2f"),
-    }
-    _add_causes(data, config, saved)
-    st.dataframe(
-        data,
-        column_config=config,
-        hide_index=True,
-        height="content",
-        placeholder="–",
-        alt="Contributions of compilation and of graphs to the difference, by cause",
+        rows,
+        "Contributions of compilation and of graphs to the difference, by cause",
     )
 
 
-def _add_causes(
-    data: dict[str, list[Any]], config: dict[str, Any], saved: Sequence[CauseTimes]
-) -> None:
-    """Add a column in µs per cause; savings are negative."""
-    for column_index, cause in enumerate(Cause):
-        values = [part.list_items()[column_index][1] for part in saved]
-        if not any(values):
-            continue
-        column = f"{cause.value.capitalize()} (µs)"
-        data[column] = [-value / 1e3 if value else None for value in values]
-        config[column] = st.column_config.NumberColumn(format="%+.2f")
+def _list_cause_columns(
+    saved: Sequence[CauseTimes], read: Callable[[Any], CauseTimes]
+) -> list[Column[Any]]:
+    """List columns of the difference and of each cause with a part in it; savings are negative."""
+
+    def build(index: int, cause: Cause) -> Column[Any]:
+        title = cause.value.capitalize()
+        return Column(title, lambda row: -read(row).list_items()[index][1] or None, CHANGE)
+
+    return [
+        Column("Difference", lambda row: -read(row).total, CHANGE),
+        *(
+            build(index, cause)
+            for index, cause in enumerate(Cause)
+            if any(times.list_items()[index][1] for times in saved)
+        ),
+    ]
 
 
 def _show_pairs(run: RunComparison, waterfall: Waterfall) -> None:
@@ -180,24 +180,19 @@ def _show_pairs(run: RunComparison, waterfall: Waterfall) -> None:
     label = f"Method and matched kernels: {kind_counts}"
 
     def show() -> None:
-        st.caption(escape_markdown(describe_waterfall_method(run, waterfall)))
+        show_caption(describe_waterfall_method(run, waterfall))
         kinds = [kind.value for kind in PairKind if counts[kind]]
         selected = kinds
         if len(kinds) > 1:
             selected = url_state.select_several("pairs", "Outcome", kinds, kinds)
         rows = [row for row in waterfall.pairs.rows if row.kind.value in selected]
         _show_pair_table(waterfall, rows[:_MAX_PAIRS])
-        show_markup(
-            format_element(
-                "p",
-                escape_html(
-                    f"{format_count(min(len(rows), _MAX_PAIRS))} of "
-                    f"{format_count(len(waterfall.pairs.rows))} rows. Durations are medians over "
-                    "the traced steps; matched by: "
-                    + ", ".join(f"{method} {n:,}" for method, n in waterfall.pairs.methods.items())
-                ),
-                "muted",
-            )
+        show_paragraph(
+            f"{format_count(min(len(rows), _MAX_PAIRS))} of "
+            f"{format_count(len(waterfall.pairs.rows))} rows. Durations are medians over "
+            "the traced steps; matched by: "
+            + ", ".join(f"{method} {n:,}" for method, n in waterfall.pairs.methods.items()),
+            "muted",
         )
 
     show_fold(label, "pairs", show, icon=":material/compare_arrows:")
@@ -205,53 +200,34 @@ def _show_pairs(run: RunComparison, waterfall: Waterfall) -> None:
 
 def _show_pair_table(waterfall: Waterfall, rows: list[PairRow]) -> None:
     before, after = waterfall.pairs.before, waterfall.pairs.after
-    base, run = (
-        escape_control_characters(waterfall.baseline),
-        escape_control_characters(waterfall.run),
-    )
-    times = [
-        (_sum_durations_us(before, row.before), _sum_durations_us(after, row.after)) for row in rows
+    base, run = waterfall.baseline, waterfall.run
+    columns: list[Column[PairRow]] = [
+        Column(
+            "Outcome",
+            lambda row: row.kind.value + (", different launch" if row.launch_differs else ""),
+        ),
+        Column(f"In {base}", lambda row: _format_names(before, row.before), width="medium"),
+        Column(f"In {run}", lambda row: _format_names(after, row.after), width="medium"),
+        Column("Node", lambda row: _format_node(after, row)),
+        Column("Operator", lambda row: _get_origin(before, after, row).op or ""),
+        Column("Module", lambda row: _get_origin(before, after, row).module or ""),
+        Column(base, lambda row: _sum_durations_ns(before, row.before), MICROSECONDS),
+        Column(run, lambda row: _sum_durations_ns(after, row.after), MICROSECONDS),
+        Column("Matched by", lambda row: row.method),
+        Column("Confidence", lambda row: row.confidence or None, SHARE),
     ]
-    st.dataframe(
-        {
-            "Outcome": [
-                row.kind.value + (", different launch" if row.launch_differs else "")
-                for row in rows
-            ],
-            f"In {base}": [_format_names(before, row.before) for row in rows],
-            f"In {run}": [_format_names(after, row.after) for row in rows],
-            "Node": [_format_node(after, row) for row in rows],
-            "Operator": [_get_operator(before, after, row) for row in rows],
-            "Module": [_get_module(before, after, row) for row in rows],
-            f"{base} (µs)": [time for time, _ in times],
-            f"{run} (µs)": [time for _, time in times],
-            "Matched by": [row.method for row in rows],
-            "Confidence": [row.confidence or None for row in rows],
-        },
-        column_config={
-            f"In {base}": st.column_config.TextColumn(width="medium"),
-            f"In {run}": st.column_config.TextColumn(width="medium"),
-            f"{base} (µs)": st.column_config.NumberColumn(format="%.2f"),
-            f"{run} (µs)": st.column_config.NumberColumn(format="%.2f"),
-            "Confidence": st.column_config.NumberColumn(format="percent"),
-        },
-        hide_index=True,
-        height=420,
-        placeholder="–",
-        alt="Kernels, memcpy and memset of the baseline's step next to those of the run's step",
-    )
+    alt = "Kernels, memcpy and memset of the baseline's step next to those of the run's step"
+    show_rows(columns, rows, alt, height=420)
 
 
 def _format_names(work: TypicalStep, positions: tuple[int, ...]) -> str | None:
     if not positions:
         return None
-    return " + ".join(
-        shorten_name(escape_control_characters(work.items[item].name)) for item in positions
-    )
+    return " + ".join(shorten_name(work.items[item].name) for item in positions)
 
 
-def _sum_durations_us(work: TypicalStep, positions: tuple[int, ...]) -> float | None:
-    return sum(int(work.duration[item]) for item in positions) / 1e3 if positions else None
+def _sum_durations_ns(work: TypicalStep, positions: tuple[int, ...]) -> int | None:
+    return sum(int(work.duration[item]) for item in positions) if positions else None
 
 
 def _format_node(after: TypicalStep, row: PairRow) -> str | None:
@@ -260,11 +236,6 @@ def _format_node(after: TypicalStep, row: PairRow) -> str | None:
     return ", ".join(named) or None
 
 
-def _get_operator(before: TypicalStep, after: TypicalStep, row: PairRow) -> str:
+def _get_origin(before: TypicalStep, after: TypicalStep, row: PairRow) -> NodeOrigin:
     items = [after.items[item] for item in row.after] or [before.items[item] for item in row.before]
-    return escape_control_characters(items[0].origin.op or "")
-
-
-def _get_module(before: TypicalStep, after: TypicalStep, row: PairRow) -> str:
-    items = [after.items[item] for item in row.after] or [before.items[item] for item in row.before]
-    return escape_control_characters(items[0].origin.module or "")
+    return items[0].origin

@@ -20,6 +20,7 @@ from graphviz_dash.ui.page.markup import (
     format_details,
     format_element,
     format_table,
+    format_text,
     show_markup,
 )
 
@@ -101,29 +102,24 @@ def _format_row(
         for run in runs
     ]
     anchor = {} if brief else {"id": format_metric_anchor(metric.id)}
-    term = format_element(
-        "abbr", escape_html(format_metric_title(metric)), title=metric.formula, **anchor
-    )
+    term = format_text("abbr", format_metric_title(metric), title=metric.formula, **anchor)
     name = format_docs_link(build_place(METRICS, metric.title), term)
-    source = [] if brief else [format_element("span", escape_html(metric.source.value), "pass")]
+    source = [] if brief else [format_text("span", metric.source.value, "pass")]
     return [name, *cells, *source]
 
 
 def _format_cell(figure: MetricValue, is_best: bool, *, brief: bool) -> str:
     if figure.value is None:
-        return format_element(
-            "span",
-            escape_html(figure.text),
-            "absent",
-            title=figure.missing.reason if figure.missing else "",
+        return format_text(
+            "span", figure.text, "absent", title=figure.missing.reason if figure.missing else ""
         )
     spread = format_spread(figure)
     kind = "num better" if is_best else "num"
     if brief:
         hint = {"title": spread} if spread else {}
-        return format_element("span", escape_html(figure.text), kind, **hint)
-    value = format_element("span", escape_html(figure.text), kind)
-    return value + (format_element("span", escape_html(spread), "spread") if spread else "")
+        return format_text("span", figure.text, kind, **hint)
+    value = format_text("span", figure.text, kind)
+    return value + (format_text("span", spread, "spread") if spread else "")
 
 
 def _find_best_value(result: Comparison, metric: Metric) -> str | None:

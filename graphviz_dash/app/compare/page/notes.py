@@ -24,10 +24,11 @@ from graphviz_dash.narrative.low_confidence import Note, describe_low_confidence
 from graphviz_dash.narrative.prediction import format_prediction_score, is_within_interval
 from graphviz_dash.ui.page.frame import draw_figure, get_theme, show_fold
 from graphviz_dash.ui.page.markup import (
-    escape_html,
     escape_markdown,
     format_details,
     format_element,
+    format_text,
+    show_caption,
     show_markup,
 )
 from graphviz_dash.units import pluralize
@@ -56,11 +57,7 @@ def show_low_confidence(result: Comparison) -> None:
             by_code.setdefault(note.code, []).append((run.name, note))
     if not by_code:
         return
-    lines = [
-        format_element("li", escape_html(line))
-        for notes in by_code.values()
-        for line in _list_notes(notes)
-    ]
+    lines = [format_text("li", line) for notes in by_code.values() for line in _list_notes(notes)]
     count = pluralize(len(by_code), "cause")
     note_list = format_element("ul", "".join(lines), "notes")
     show_markup(format_details(f"Low-confidence metrics: {count}", note_list))
@@ -81,9 +78,7 @@ def show_parallel_plans(result: Comparison) -> None:
         if plan is None:
             continue
         st.header(f"{escape_markdown(run.name)}: the step on several streams", anchor=False)
-        show_markup(
-            *(format_element("p", escape_html(line)) for line in describe_plan(run.name, plan))
-        )
+        show_markup(*(format_text("p", line) for line in describe_plan(run.name, plan)))
         curve = draw_plan_memory(plan, get_theme())
         if curve is not None:
             draw_figure(curve, f"{run.name}-plan-memory")
@@ -97,7 +92,7 @@ def show_parallel_plans(result: Comparison) -> None:
             height="content",
             alt="Plans by streams: predicted and measured time, and memory",
         )
-        st.caption(escape_markdown(describe_plan_origin(plan)))
+        show_caption(describe_plan_origin(plan))
 
 
 def show_predictions(result: Comparison, run: RunComparison | None) -> None:
@@ -109,7 +104,7 @@ def show_predictions(result: Comparison, run: RunComparison | None) -> None:
         return
     if isinstance(run.prediction, Missing):
         if run.prediction.fact is Fact.SAME_WORK:
-            st.caption(escape_markdown(f"No prediction for {run.name}: {run.prediction.reason}."))
+            show_caption(f"No prediction for {run.name}: {run.prediction.reason}.")
         return
     measured_ns = run["step_time"].value
     if is_within_interval(run.prediction, measured_ns):
@@ -117,4 +112,4 @@ def show_predictions(result: Comparison, run: RunComparison | None) -> None:
         return
     score = format_prediction_score(run.prediction, measured_ns)
     title = f"{run.name}: prediction from the eager trace"
-    show_markup(format_details(title, format_element("p", escape_html(score))))
+    show_markup(format_details(title, format_text("p", score)))

@@ -48,6 +48,7 @@ from graphviz_dash.ui.page.markup import (
     format_details,
     format_element,
     format_table,
+    format_text,
     show_markup,
 )
 from graphviz_dash.ui.page.navigation import show_link
@@ -177,18 +178,14 @@ def show_hardware_limit(
     report = get_run_efficiency(experiment.key, run.name)
     if isinstance(report, Missing) or is_mostly_unknown(report):
         return
-    slot.html(format_element("p", escape_html(describe_efficiency(report)), _KIND))
+    slot.html(format_text("p", describe_efficiency(report), _KIND))
 
 
 def show_missing_shares(result: Comparison) -> None:
     """Show why the trace of a run says nothing about its graphs."""
     show_markup(
         *(
-            format_element(
-                "p",
-                escape_html(f"{run.name}: no graph share, because {run.coverage.reason}."),
-                "muted",
-            )
+            format_text("p", f"{run.name}: no graph share, because {run.coverage.reason}.", "muted")
             for run in result.runs
             if isinstance(run.coverage, Missing) and run.coverage.fact is Fact.GRAPH_STEPS
         )
@@ -208,9 +205,9 @@ def show_not_captured(run: RunComparison) -> None:
                     if group.operator
                     else "–"
                 ),
-                format_element("span", escape_html(format_count(group.count)), "num"),
-                format_element("span", escape_html(format_ns(group.total_ns)), "num"),
-                format_element("span", escape_html(format_percent(group.share)), "num"),
+                format_text("span", format_count(group.count), "num"),
+                format_text("span", format_ns(group.total_ns), "num"),
+                format_text("span", format_percent(group.share), "num"),
             ]
         )
     groups = [(escape_html(reason.capitalize()), rows) for reason, rows in by_reason.items()]
@@ -225,7 +222,7 @@ def show_not_captured(run: RunComparison) -> None:
         format_details(
             f"Not captured in {run.name}: {outside} of the work",
             format_element("div", format_table(head, groups, "figures runs"), "scroll"),
-            format_element("p", escape_html(note), "muted"),
+            format_text("p", note, "muted"),
             id=Evidence.COVERAGE.value,
         )
     )

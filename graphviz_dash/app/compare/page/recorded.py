@@ -12,7 +12,13 @@ from graphviz_dash.guidance.narrative import list_remedy_commands
 from graphviz_dash.model.recording import Recording
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.experiment import CAPTURE_COLUMNS, list_recording_notes
-from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    format_element,
+    format_text,
+    show_markup,
+    show_paragraph,
+)
 from graphviz_dash.ui.page.tables import format_row_table
 from graphviz_dash.units import format_count, pluralize
 
@@ -27,7 +33,7 @@ def show_remedies(runs: Sequence[Run]) -> None:
     lines = [
         format_element(
             "li",
-            escape_html(lead) + (format_element("pre", escape_html(command)) if command else ""),
+            escape_html(lead) + (format_text("pre", command) if command else ""),
         )
         for lead, command in list_remedy_commands(runs)
     ]
@@ -50,7 +56,7 @@ def show_recorded_panel(result: Comparison) -> None:
         _show_notes(recordings)
         return
     for run, made in recordings:
-        show_markup(format_element("p", escape_html(_format_heading(run, made)), "muted"))
+        show_paragraph(_format_heading(run, made), "muted")
     with st.expander(pluralize(captures, "capture"), icon=":material/table_rows:"):
         show_markup(_format_captures([(run.name, made) for run, made in recordings]))
     _show_notes(recordings)

@@ -34,7 +34,13 @@ from graphviz_dash.model.run import Run
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import draw_figure
 from graphviz_dash.ui.page.help import format_help_link
-from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    format_element,
+    format_text,
+    show_caption,
+    show_markup,
+)
 from graphviz_dash.ui.page.picked_row import build_selection_callback
 from graphviz_dash.ui.page.tables import show_rows
 from graphviz_dash.units import format_ns
@@ -65,7 +71,7 @@ def show_efficiency_panel(
     report = get_report()
     with panel:
         if isinstance(report, Missing):
-            st.caption(escape_markdown(f"Not available: {report.reason}."))
+            show_caption(f"Not available: {report.reason}.")
             return
         help_link = format_help_link(HARDWARE_LIMITS, "Hardware limits")
         sentence = escape_html(describe_efficiency(report)) + help_link
@@ -90,7 +96,7 @@ def _show_advice(report: EfficiencyReport) -> None:
         saving = f"{format_ns(advice.saving_ns)} ({format_range(advice)})"
         location = f" at {advice.source}" if advice.source else ""
         lines.append(
-            format_element("b", escape_html(saving))
+            format_text("b", saving)
             + escape_html(
                 f" by {format_advice_title(advice)}{location}. {REMEDY_INSTRUCTIONS[advice.remedy]}"
             )
@@ -137,7 +143,7 @@ def _show_notes(report: EfficiencyReport, run: Run) -> None:
     shapes = describe_missing_shapes(report, run)
     if shapes is not None:
         lead, command = shapes
-        code = format_element("pre", escape_html(command)) if command else ""
+        code = format_text("pre", command) if command else ""
         entry = format_element("li", escape_html(lead) + code)
         show_markup(format_element("ul", entry, "notes"))
     programmatic = describe_programmatic(report)
@@ -146,4 +152,4 @@ def _show_notes(report: EfficiencyReport, run: Run) -> None:
     if not isinstance(report.choice, Missing):
         notes.append(describe_ceilings(report.choice))
     for note in notes:
-        st.caption(escape_markdown(note))
+        show_caption(note)

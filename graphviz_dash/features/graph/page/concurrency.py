@@ -26,11 +26,11 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.columns import MICROSECONDS, SHARE, Column
 from graphviz_dash.ui.page.frame import draw_figure, show_fold
 from graphviz_dash.ui.page.markup import (
-    escape_html,
-    escape_markdown,
     format_details,
-    format_element,
+    format_text,
+    show_caption,
     show_markup,
+    show_paragraph,
 )
 from graphviz_dash.ui.page.tables import show_rows
 
@@ -43,11 +43,11 @@ def show_streams_panel(address: GraphAddress, full_graph: ExpandedGraph, theme: 
     prediction, plan = get_parallel_prediction(*address), find_tried_plan(*address[:2])
     st.header("On several streams", anchor="streams")
     if isinstance(prediction, Missing):
-        st.caption(escape_markdown(f"No prediction: {prediction.reason}."))
+        show_caption(f"No prediction: {prediction.reason}.")
         return
     captured_plan = get_plan(*address[:2])
     finding, *_ = describe_parallel(address[1], captured_plan, prediction)
-    show_markup(format_element("p", escape_html(finding), "said"))
+    show_paragraph(finding, "said")
     measured = {} if plan is None else get_times_by_streams(plan)
     if captured_plan is not None or (len(prediction.rows) == 1 and not measured):
         return
@@ -63,7 +63,7 @@ def show_streams_panel(address: GraphAddress, full_graph: ExpandedGraph, theme: 
 
 
 def _format_findings(sentences: Sequence[str]) -> list[str]:
-    first, *others = (format_element("p", escape_html(line), "said") for line in sentences)
+    first, *others = (format_text("p", line, "said") for line in sentences)
     return [first, format_details("Details", *others)] if others else [first]
 
 
@@ -97,7 +97,7 @@ def show_concurrency_panel(
     """Show findings, schedules, and dependencies with their lost time."""
     st.header("Critical path and concurrency", anchor="critical-path")
     if isinstance(outcome, Missing):
-        st.caption(escape_markdown(f"Not available: {outcome.reason}."))
+        show_caption(f"Not available: {outcome.reason}.")
         return
     chart = draw_schedule(outcome.measured, theme)
     show_markup(*_format_findings(describe_concurrency(outcome)))

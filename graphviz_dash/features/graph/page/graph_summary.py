@@ -12,15 +12,15 @@ from graphviz_dash.features.graph.diff_narrative import (
 from graphviz_dash.features.graph.page.state.graphs import get_device_launch, get_graph_ledger
 from graphviz_dash.features.ledger.narrative import describe_graph
 from graphviz_dash.model.run import Run
-from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.markup import format_text, show_markup, show_paragraph
 from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
 
 
 def show_graph_summary(full_graph: ExpandedGraph) -> None:
     """Show the size of the graph, and a note if its edges are only an order."""
-    show_markup(format_element("p", escape_html(_describe_size(full_graph)), "muted"))
+    show_paragraph(_describe_size(full_graph), "muted")
     if full_graph.table.graph.capture_index is not None:
-        show_markup(format_element("p", escape_html(_describe_unknown_edges(full_graph)), "muted"))
+        show_paragraph(_describe_unknown_edges(full_graph), "muted")
 
 
 def show_graph_properties(key: str, run: Run, graph: ExpandedGraph) -> None:
@@ -30,7 +30,7 @@ def show_graph_properties(key: str, run: Run, graph: ExpandedGraph) -> None:
         ledger = get_graph_ledger(key, run.name, graph.table.graph.id)
         if ledger is not None:
             lines += describe_graph(ledger)
-        show_markup(*(format_element("p", escape_html(line), "muted") for line in lines))
+        show_markup(*(format_text("p", line, "muted") for line in lines))
 
 
 def _describe_launch(key: str, run: Run, full_graph: ExpandedGraph) -> str:

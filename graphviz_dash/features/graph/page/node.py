@@ -25,7 +25,7 @@ from graphviz_dash.narrative.replay_check import (
     format_element_difference,
 )
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.markup import escape_html, format_element, format_text, show_markup
 from graphviz_dash.ui.page.picked_row import build_selection_callback
 
 _MAX_NODES: Final = 14
@@ -43,12 +43,12 @@ def format_node_panel(card: NodeCard, theme: Theme) -> str:
             + escape_html(f"{card.where} · {card.kind} · {card.category}"),
             "kind",
         ),
-        format_element("h2", escape_html(card.title)),
+        format_text("h2", card.title),
     ]
     if card.name != card.title:
-        pieces.append(format_element("p", escape_html(card.name), "full", tabindex="0"))
+        pieces.append(format_text("p", card.name, "full", tabindex="0"))
     for title, fields in card.sections:
-        pieces.append(format_element("h3", escape_html(title)))
+        pieces.append(format_text("h3", title))
         if title == "Replay check" and card.wrong_elements is not None:
             pieces.append(_format_elements(card.wrong_elements, theme))
         if title.startswith("Time") and card.bins:
@@ -68,8 +68,7 @@ def show_longest_nodes(nodes: NodeTable, identity: str) -> None:
     show_markup(
         format_element(
             "div",
-            format_element("h2", escape_html(heading))
-            + format_element("p", "Select a node for details.", "muted"),
+            format_text("h2", heading) + format_element("p", "Select a node for details.", "muted"),
             "node",
         )
     )
@@ -110,10 +109,10 @@ def _select_node(nodes: Sequence[int], row: int | None) -> None:
 
 
 def _format_field(field: Field) -> str:
-    note = format_element("small", escape_html(field.note)) if field.note else ""
+    note = format_text("small", field.note) if field.note else ""
     # Break long paths after a folder, not within the line number.
     value = escape_html(field.text).replace("/", "/<wbr>")
-    return format_element("span", escape_html(field.label)) + format_element("b", value + note)
+    return format_text("span", field.label) + format_element("b", value + note)
 
 
 def _format_elements(elements: WrongElements, theme: Theme) -> str:
@@ -138,7 +137,7 @@ def _format_elements(elements: WrongElements, theme: Theme) -> str:
         count += f"; first {len(elements.first)} shown"
     return format_element(
         "div", picture, "elements", role="img", **{"aria-label": label}
-    ) + format_element("p", escape_html(count), "elements-count")
+    ) + format_text("p", count, "elements-count")
 
 
 def _format_bars(

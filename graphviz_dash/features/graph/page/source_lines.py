@@ -16,6 +16,7 @@ from graphviz_dash.ui.page.markup import (
     escape_html,
     format_element,
     format_table,
+    format_text,
     show_markup,
 )
 from graphviz_dash.ui.page.navigation import link_markup
@@ -44,7 +45,7 @@ def show_source_lines(table: NodeTable, run: Run, node: int | None, *, above_dra
     lines = tuple(sorted(lines, key=lambda line: line.source != current))
     first_lines, other_lines = lines[:_FIRST_LINES], lines[_FIRST_LINES:_MAX_LISTED]
     reason = explain_missing_code(run, lines)
-    note = format_element("p", escape_html(reason), "muted") if reason else ""
+    note = format_text("p", reason, "muted") if reason else ""
     section = _format_lines(first_lines, current) + note
     show_markup(section, _LOWER_DRAWING if above_drawing else "")
     if other_lines:
@@ -78,7 +79,7 @@ def _format_line(line: LineShare, *, is_current: bool) -> list[str]:
         format_element("span", bar, "share-bar"),
         "" if line.work_ns is None else escape_html(format_ns(line.work_ns)),
         format_count(line.nodes),
-        format_element("span", escape_html(_shorten(line.source)), title=line.source),
+        format_text("span", _shorten(line.source), title=line.source),
     ]
 
 

@@ -33,7 +33,9 @@ from graphviz_dash.ui.page.markup import (
     format_details,
     format_element,
     format_table,
+    format_text,
     show_markup,
+    show_paragraph,
 )
 from graphviz_dash.ui.state.store import Extent
 from graphviz_dash.units import format_count
@@ -47,15 +49,15 @@ def show_answers(key: str, run: int, family: int, loop: LoopReport) -> None:
     report = loop.families[family]
     coverage = get_coverage(key, run, family)
     if coverage is not None and coverage.is_worthwhile:
-        show_markup(format_element("p", escape_html(describe_coverage(report, coverage)), "answer"))
+        show_paragraph(describe_coverage(report, coverage), "answer")
         present = {member.size for member in report.members if member.size}
         for option in list_size_options(loop, report, sorted({*present, *coverage.new_sizes})):
             _show_sizes(option)
     advice = get_advice(key, run, family, _NO_LIMITS)
     if not isinstance(advice, Missing):
-        show_markup(format_element("p", escape_html(describe_advice(advice)), "answer"))
+        show_paragraph(describe_advice(advice), "answer")
     reasons = describe_eager_steps(loop) if loop.engine is not None else ()
-    show_markup(*(format_element("p", escape_html(reason), "said") for reason in reasons))
+    show_markup(*(format_text("p", reason, "said") for reason in reasons))
 
 
 @st.fragment
@@ -82,11 +84,11 @@ def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None
     )
     result = get_advice(key, run, family, budget)
     if isinstance(result, Missing):
-        show_markup(format_element("p", escape_html(f"No ladder: {result.reason}."), "said"))
+        show_paragraph(f"No ladder: {result.reason}.", "said")
         return
     fastest = " ".join(filter(None, (describe_fastest(result), describe_interpolation(result))))
     if budget != _NO_LIMITS:
-        show_markup(format_element("p", escape_html(describe_advice(result)), "answer"))
+        show_paragraph(describe_advice(result), "answer")
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left:
         show_markup(format_element("div", _format_uses(result, brief=True), "scroll"))
@@ -109,7 +111,7 @@ def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None
         format_details(
             "All figures and the method",
             format_element("div", _format_uses(result, brief=False), "scroll"),
-            *(format_element("p", escape_html(note), "said") for note in notes if note),
+            *(format_text("p", note, "said") for note in notes if note),
         )
     )
     if coverage is not None and not coverage.is_worthwhile:
@@ -122,7 +124,7 @@ def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None
 
 
 def _show_sizes(text: str) -> None:
-    code = format_element("code", escape_html(text))
+    code = format_text("code", text)
     show_markup(format_element("pre", code, "sizes", tabindex="0", title="Copy sizes"))
 
 
@@ -157,7 +159,7 @@ def _format_uses(result: LadderAdvice, *, brief: bool) -> str:
     cells = [
         [
             escape_html(name),
-            *(format_element("span", escape_html(value), "num") for value in values[:count]),
+            *(format_text("span", value, "num") for value in values[:count]),
         ]
         for name, values in list_set_rows(result).items()
         if not brief or name in _MAIN_ROWS

@@ -6,11 +6,7 @@ from typing import Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.loop.family_report import (
-    FamilyReport,
-    LoopReport,
-    MemberReport,
-)
+from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport, MemberReport
 from graphviz_dash.features.ladder.narrative import (
     KEY_METHODS,
     format_member_title,
@@ -18,7 +14,7 @@ from graphviz_dash.features.ladder.narrative import (
     list_member_columns,
 )
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.markup import show_paragraph
 from graphviz_dash.ui.page.navigation import carry_parameters, show_link
 from graphviz_dash.ui.page.picked_row import build_selection_callback
 from graphviz_dash.ui.page.tables import show_rows
@@ -47,16 +43,11 @@ def show_members_table(entry: Entry, report: LoopReport, family: FamilyReport) -
     methods = {member.member.method for member in members if member.member.method}
     sources = "; ".join(KEY_METHODS[method] for method in methods)
     method = f"Keys come from {sources}. " if sources else "Keys are unknown. "
-    show_markup(
-        format_element(
-            "p",
-            escape_html(
-                f"{method}Select a row for its graph. GPU time is the median of sampled "
-                "replays between CUDA events. Own memory is the pool memory left allocated by "
-                f"the capture, plus {format_node_bytes(family.node_bytes)}."
-            ),
-            "muted",
-        )
+    show_paragraph(
+        f"{method}Select a row for its graph. GPU time is the median of sampled "
+        "replays between CUDA events. Own memory is the pool memory left allocated by "
+        f"the capture, plus {format_node_bytes(family.node_bytes)}.",
+        "muted",
     )
     graphs = [] if selected is None else list(dict.fromkeys(members[selected].member.graphs))
     # Also without a row: a fragment can only redraw elements that the full run created.

@@ -60,7 +60,9 @@ from graphviz_dash.ui.page.markup import (
     escape_markdown,
     format_element,
     format_table,
+    format_text,
     show_markup,
+    show_paragraph,
 )
 from graphviz_dash.ui.page.navigation import show_link, show_tabs
 from graphviz_dash.ui.page.widgets import format_tiles
@@ -95,7 +97,7 @@ def render() -> None:
     with title:
         show_markup(
             format_page_heading("graphs", escape_html(entry.name)),
-            format_element("p", escape_html(summarize_loop(report)), "sentence"),
+            format_text("p", summarize_loop(report), "sentence"),
         )
     if family.has_sizes:
         show_answers(entry.key, number, family_index, report)
@@ -178,18 +180,16 @@ def _select_family(report: LoopReport, default: int) -> int:
 
 def show_segments_panel(entry: Entry, report: LoopReport, family: FamilyReport) -> None:
     """Show the replays of a step, and a traced step as a strip."""
-    show_markup(format_element("p", escape_html(describe_segments(family)), "said"))
+    show_paragraph(describe_segments(family), "said")
     try:
         step = get_traced_segments(entry.key, report.run)
     except InputError as error:
-        show_markup(
-            format_element("p", escape_html(f"The trace cannot be read: {error}"), "trouble-text")
-        )
+        show_paragraph(f"The trace cannot be read: {error}", "trouble-text")
         return
     if isinstance(step, Missing):
-        show_markup(format_element("p", escape_html(f"Not available: {step.reason}."), "muted"))
+        show_paragraph(f"Not available: {step.reason}.", "muted")
         return
-    show_markup(format_element("p", escape_html(describe_segmented_step(step)), "said"))
+    show_paragraph(describe_segmented_step(step), "said")
     names = list_graph_names(STORE.get_run(entry.key, report.run).loop)
     draw_figure(draw_segments(step, names, get_theme()), f"segments-{entry.key}-{report.run}")
     query = {url_state.EXPERIMENT: entry.name, "runs": report.run, "step": str(step.step)}
@@ -210,7 +210,7 @@ def show_recorded_graphs(run: Run) -> None:
     table = format_table(_HEAD, [("", [_format_row(graph) for graph in graphs])], "figures runs")
     command = shlex.join(build_any_recording_command(run, {}))
     show_markup(
-        format_element("p", escape_html(f"{run.name}: {summary}"), "answer"),
+        format_text("p", f"{run.name}: {summary}", "answer"),
         format_element("div", table, "scroll"),
         format_element(
             "p",
@@ -218,7 +218,7 @@ def show_recorded_graphs(run: Run) -> None:
             "recorded. Record the program again:",
             "muted",
         ),
-        format_element("pre", escape_html(command), "command"),
+        format_text("pre", command, "command"),
     )
 
 
@@ -228,8 +228,8 @@ def _format_row(graph: RecordedGraph) -> list[str]:
     values = (format_count(graph.nodes), format_count(graph.replays), capture)
     return [
         escape_html(graph.graph),
-        format_element("code", escape_html(location)),
-        *(format_element("span", escape_html(value), "num") for value in values),
+        format_text("code", location),
+        *(format_text("span", value, "num") for value in values),
     ]
 
 
@@ -243,7 +243,7 @@ def show_comparison_panel(key: str, reports: Sequence[LoopReport], family: str) 
         return
     st.header(f"{escape_markdown(family)} in {len(compared.families)} runs", anchor=False)
     for sentence in describe_size_comparison(compared):
-        show_markup(format_element("p", escape_html(sentence), "said"))
+        show_paragraph(sentence, "said")
     chart = draw_size_comparison(compared, get_theme())
     if chart is not None:
         draw_figure(chart, f"compared-{key}-{family}")
@@ -266,12 +266,8 @@ def _format_table(compared: SizeComparison) -> str:
             change = row.compute_change(runs[0], run) if run != runs[0] else None
             change_label = "" if change is None else format_signed_percent(change)
             cells.append(
-                format_element("span", escape_html(format_ns(member.gpu.median)), "num")
-                + (
-                    format_element("span", escape_html(change_label), "spread")
-                    if change_label
-                    else ""
-                )
+                format_text("span", format_ns(member.gpu.median), "num")
+                + (format_text("span", change_label, "spread") if change_label else "")
             )
         rows.append(cells)
     head = [escape_html(compared.axis), *(escape_html(run) for run in runs)]

@@ -26,7 +26,9 @@ from graphviz_dash.ui.page.markup import (
     format_details,
     format_element,
     format_table,
+    format_text,
     show_markup,
+    show_paragraph,
 )
 from graphviz_dash.ui.state.jobs import Job
 from graphviz_dash.ui.state.store import Extent
@@ -52,7 +54,7 @@ class Slots(Struct, frozen=True):
 def show_size_panel(key: str, number: int, family_index: int, family: FamilyReport) -> Slots | None:
     """Show replay time, requests and losses by size; None if there is nothing left to mark."""
     st.header("Replay time, requests and overhead by size", anchor=False)
-    show_markup(format_element("p", escape_html(describe_losses(family)), "said"))
+    show_paragraph(describe_losses(family), "said")
     slots = Slots(st.empty(), st.container())
     is_ready = has_changes(key, number, family_index)
     marks = get_changes(key, number, family_index) if is_ready else ()
@@ -61,7 +63,7 @@ def show_size_panel(key: str, number: int, family_index: int, family: FamilyRepo
     if is_ready:
         _show_changes(slots, marks)
     notes = (describe_real_sizes(family), describe_step_times(family))
-    paragraphs = (format_element("p", escape_html(note), "muted") for note in notes if note)
+    paragraphs = (format_text("p", note, "muted") for note in notes if note)
     show_markup(format_details("Method", *paragraphs))
     return None if is_ready else slots
 
@@ -91,11 +93,7 @@ def mark_kernel_changes(
                 return
             marks = get_changes(key, number, family_index)
         except InputError as error:
-            show_markup(
-                format_element(
-                    "p", escape_html(f"The graphs cannot be read: {error}"), "trouble-text"
-                )
-            )
+            show_paragraph(f"The graphs cannot be read: {error}", "trouble-text")
             return
     _show_changes(slots, marks)
     if marks:
@@ -113,11 +111,11 @@ def _show_changes(slots: Slots, marks: tuple[KernelChange, ...]) -> None:
     with slots.text:
         text = describe_kernel_changes(marks)
         if not marks:
-            show_markup(format_element("p", escape_html(text), "muted"))
+            show_paragraph(text, "muted")
             return
         table = format_element("div", _format_changes_table(marks), "scroll")
         title = f"{pluralize(len(marks), 'kernel change')} between sizes"
-        show_markup(format_details(title, format_element("p", escape_html(text), "said"), table))
+        show_markup(format_details(title, format_text("p", text, "said"), table))
 
 
 def _format_changes_table(marks: tuple[KernelChange, ...]) -> str:
@@ -141,12 +139,12 @@ def _format_changes_table(marks: tuple[KernelChange, ...]) -> str:
 def _format_kernel(name: str | None) -> str:
     if name is None:
         return format_element("span", "none", "absent", title="no kernel at this position")
-    return format_element("abbr", escape_html(shorten_name(name)), title=name, tabindex="0")
+    return format_text("abbr", shorten_name(name), title=name, tabindex="0")
 
 
 def show_costs_panel(key: str, number: int, family: FamilyReport) -> None:
     """Show memory and startup time as step charts."""
-    show_markup(format_element("p", escape_html(describe_family_costs(family)), "said"))
+    show_paragraph(describe_family_costs(family), "said")
     chart_key = ("stairs", number, family.index)
     chart = get_figure(
         key, chart_key, lambda theme: draw_cumulative_costs(family, theme), Extent.OUTLINE

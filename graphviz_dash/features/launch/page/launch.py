@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import streamlit as st
-
 from graphviz_dash.bundle.references import read_published_launch
 from graphviz_dash.features.launch import narrative as words
 from graphviz_dash.features.launch.analysis.launch_comparison import (
@@ -22,7 +20,14 @@ from graphviz_dash.features.launch.columns import (
 )
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page.frame import show_fold
-from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    escape_markdown,
+    format_element,
+    show_caption,
+    show_markup,
+    show_paragraph,
+)
 from graphviz_dash.ui.page.tables import show_rows
 
 
@@ -42,14 +47,12 @@ def _show_graphs_table(graphs: Sequence[ProgramGraph]) -> None:
     missing = sorted(
         {own.chain_times.reason for own in graphs if isinstance(own.chain_times, Missing)}
     )
-    st.caption(
-        escape_markdown(
-            "Times of the unprofiled pass. One-time operations were measured once. "
-            + " ".join(
-                (
-                    *words.describe_untimed_measures(graphs),
-                    *(f"No chain: {reason}." for reason in missing),
-                )
+    show_caption(
+        "Times of the unprofiled pass. One-time operations were measured once. "
+        + " ".join(
+            (
+                *words.describe_untimed_measures(graphs),
+                *(f"No chain: {reason}." for reason in missing),
             )
         )
     )
@@ -67,7 +70,7 @@ def show_comparison_panel(recordings: Mapping[str, LaunchCosts]) -> None:
 
 
 def _show_comparison(comparison: LaunchComparison) -> None:
-    show_markup(format_element("p", escape_html(words.describe_launch_comparison(comparison))))
+    show_paragraph(words.describe_launch_comparison(comparison))
     show_rows(
         list_comparison_columns(comparison),
         comparison.differences,
@@ -101,4 +104,4 @@ def _show_published(recordings: Mapping[str, LaunchCosts]) -> None:
         compare_published(published, recordings),
         "Published times of linear and parallel chains next to the recordings",
     )
-    st.caption(escape_markdown(" ".join(published.statements)))
+    show_caption(" ".join(published.statements))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import streamlit as st
-
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.launch import observer_narrative as observers
@@ -20,10 +18,11 @@ from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import draw_figure, get_figure
 from graphviz_dash.ui.page.markup import (
     escape_html,
-    escape_markdown,
     format_element,
     format_table,
+    show_caption,
     show_markup,
+    show_paragraph,
 )
 from graphviz_dash.ui.state.catalogue import Entry
 from graphviz_dash.ui.state.results import get_comparison_without_traces
@@ -53,12 +52,10 @@ def show_observer_panel(entry: Entry) -> None:
         reasons = dict.fromkeys(
             effect.reason for effect in outcomes.values() if isinstance(effect, Missing)
         )
-        st.caption(
-            escape_markdown(
-                f"Not available for {entry.name}: {'; '.join(reasons)}. graphviz-dash collect "
-                "--observers times the step without a profiler, with CUDA events, under "
-                "torch.profiler, and under CUPTI by graph and by node."
-            )
+        show_caption(
+            f"Not available for {entry.name}: {'; '.join(reasons)}. graphviz-dash collect "
+            "--observers times the step without a profiler, with CUDA events, under "
+            "torch.profiler, and under CUPTI by graph and by node."
         )
         return
     names = [*effects]
@@ -67,9 +64,7 @@ def show_observer_panel(entry: Entry) -> None:
     if len(names) > 1:
         selected = url_state.select_option("watched", "Run", names, default=default)
     effect = effects[selected]
-    show_markup(
-        format_element("p", escape_html(observers.describe_observer_effect(effect)), "sentence")
-    )
+    show_paragraph(observers.describe_observer_effect(effect), "sentence")
     chart = get_figure(
         entry.key,
         ("observers", selected),
@@ -85,7 +80,7 @@ def show_observer_panel(entry: Entry) -> None:
         *_compare_with_clean(get_comparison_without_traces(entry.key)[selected]),
         *(f"Without {reason}." for reason in observers.list_missing_observers(effect)),
     ]
-    st.caption(escape_markdown(" ".join(lines)))
+    show_caption(" ".join(lines))
 
 
 def _compare_with_clean(run: RunComparison) -> Iterator[str]:

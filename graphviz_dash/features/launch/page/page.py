@@ -46,7 +46,14 @@ from graphviz_dash.ui.page.frame import (
     show_fold,
 )
 from graphviz_dash.ui.page.help import format_page_heading
-from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    escape_markdown,
+    format_text,
+    show_caption,
+    show_markup,
+    show_paragraph,
+)
 from graphviz_dash.ui.page.tables import show_rows
 from graphviz_dash.ui.page.widgets import format_tiles
 from graphviz_dash.ui.state.catalogue import Entry, list_launches
@@ -73,7 +80,7 @@ def render() -> None:
         first = next(iter(recordings.values()))
         show_markup(
             format_page_heading("launch", escape_html(_format_title(entry, graphs))),
-            format_element("p", escape_html(_describe_launches(first, entry, graphs)), "answer"),
+            format_text("p", _describe_launches(first, entry, graphs), "answer"),
         )
         cache_key = [
             part for name in recordings for part in (name, *_get_version(launch_paths[name]))
@@ -83,13 +90,13 @@ def render() -> None:
             sentences = (_describe_machines(first, entry), describe_launch_costs(first))
             texts = (*sentences, " ".join(describe_extra_costs(first)))
             show_markup(
-                *(format_element("p", escape_html(text), "said") for text in texts),
+                *(format_text("p", text, "said") for text in texts),
                 format_launch_tiles(first),
             )
         if entry is not None:
             show_graphs_table(entry.name, graphs)
             if not graphs:
-                st.caption(escape_markdown(NO_OWN_GRAPHS))
+                show_caption(NO_OWN_GRAPHS)
     else:
         show_empty_state(
             "No launch cost recording",
@@ -98,7 +105,7 @@ def render() -> None:
         )
         if entry is not None and graphs:
             verdict = f"{entry.name}: {summarize_verdicts(graphs)}"
-            show_markup(format_element("p", escape_html(verdict), "sentence"))
+            show_paragraph(verdict, "sentence")
             show_graphs_table(entry.name, graphs)
     if entry is not None:
         show_fold("Profiler overhead", "observers", lambda: show_observer_panel(entry))

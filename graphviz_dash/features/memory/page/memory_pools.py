@@ -9,7 +9,7 @@ from graphviz_dash.features.memory.chart import draw_pool_map
 from graphviz_dash.features.memory.narrative import GRAPH_COLUMNS
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import SelectedExperiment, draw_figure, get_figure, show_fold
-from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
+from graphviz_dash.ui.page.markup import escape_markdown, show_paragraph
 from graphviz_dash.ui.page.tables import show_rows
 from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import format_bytes, format_count
@@ -26,7 +26,7 @@ def show_pools_panel(selection: SelectedExperiment, report: MemoryReport) -> Non
     if len(names) > 1:
         name = url_state.select_option("pool", "Pool", names)
     pool = report.pools[names.index(name)]
-    show_markup(format_element("p", escape_html(_describe_pool(pool)), "sentence"))
+    show_paragraph(_describe_pool(pool), "sentence")
     if run.memory_pass is not None:
         pool_key = ("pool", run.name, pool.id)
         measured = run.memory_pass

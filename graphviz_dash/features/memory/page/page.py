@@ -52,18 +52,16 @@ from graphviz_dash.ui.page.markup import (
     format_details,
     format_element,
     format_table,
+    format_text,
+    show_caption,
     show_markup,
+    show_paragraph,
 )
 from graphviz_dash.ui.page.tables import format_row_table
 from graphviz_dash.ui.page.widgets import format_failures, format_tiles
 from graphviz_dash.ui.state.results import get_comparison
 from graphviz_dash.ui.state.store import STORE
-from graphviz_dash.units import (
-    format_bytes,
-    format_count,
-    format_signed_percent,
-    pluralize,
-)
+from graphviz_dash.units import format_bytes, format_count, format_signed_percent, pluralize
 
 _ALLOCATOR, _DEVICE = "allocator", "whole device"
 _MIB: Final = 1 << 20
@@ -91,7 +89,7 @@ def render() -> None:
     with title:
         show_markup(
             format_page_heading("memory", escape_html(selection.entry.name)),
-            format_element("p", escape_html(describe_memory_cost(result, report.run)), "sentence"),
+            format_text("p", describe_memory_cost(result, report.run), "sentence"),
         )
     show_markup(format_failures(get_comparison(selection.key)))
     show_markup(_format_tiles(result, report))
@@ -101,7 +99,7 @@ def render() -> None:
         and change
         and not isinstance(change.activation_overhead, Missing)
     ):
-        st.caption(escape_markdown(f"{PUBLISHED_OVERHEAD}."))
+        show_caption(f"{PUBLISHED_OVERHEAD}.")
     _show_parts(selection, result, report)
     show_pools_panel(selection, report)
     _show_snapshots(selection)
@@ -111,7 +109,7 @@ def render() -> None:
 
 def _show_allocator(selection: SelectedExperiment, uses: Sequence[AllocatorState]) -> None:
     if uses:
-        show_markup(format_element("p", escape_html(summarize_allocators(uses)), "sentence"))
+        show_paragraph(summarize_allocators(uses), "sentence")
     chart = get_figure(selection.key, "memory-allocator", lambda theme: draw_allocator(uses, theme))
     if chart is not None:
         draw_figure(chart, "memory-allocator")
@@ -122,7 +120,7 @@ def _show_snapshots(selection: SelectedExperiment) -> None:
         if use.live is None:
             continue
         st.header(f"Live memory of {escape_markdown(name)}", anchor=False)
-        show_markup(format_element("p", escape_html(describe_snapshot(use)), "sentence"))
+        show_paragraph(describe_snapshot(use), "sentence")
         groups = [
             (title, _cut_shares(getattr(use.live, attribute)))
             for title, attribute in SNAPSHOT_GROUPS
@@ -190,8 +188,8 @@ def _show_missing_pass(
             f"{' '.join(reasons)} {hint}"
         )
         show_markup(
-            format_element("p", escape_html(message), "muted")
-            + (format_element("pre", escape_html(command), "command") if command else "")
+            format_text("p", message, "muted")
+            + (format_text("pre", command, "command") if command else "")
         )
         return
     show_missing_content(
@@ -283,7 +281,7 @@ def _show_parts(
             "other processes on the device, and so may its changes."
         )
     for name, missing in result.missing.items():
-        show_markup(format_element("p", escape_html(f"{name}: {missing.reason}"), "muted"))
+        show_paragraph(f"{name}: {missing.reason}", "muted")
 
 
 def _format_part_table(
@@ -301,15 +299,13 @@ def _format_stages(result: MemoryComparison) -> str:
 
 def _format_definitions(report: MemoryReport) -> str:
     meanings = "".join(
-        format_element(
-            "li", format_element("b", escape_html(part.value)) + escape_html(f": {meaning}")
-        )
+        format_element("li", format_text("b", part.value) + escape_html(f": {meaning}"))
         for part, meaning in PART_MEANINGS.items()
     )
     return format_details(
         "Definitions of parts",
         format_element("ul", meanings),
-        format_element("p", escape_html(f"Method: {report.method}."), "muted"),
+        format_text("p", f"Method: {report.method}.", "muted"),
     )
 
 

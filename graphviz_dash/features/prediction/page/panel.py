@@ -29,6 +29,7 @@ from graphviz_dash.ui.page.markup import (
     escape_markdown,
     format_element,
     format_table,
+    format_text,
     show_markup,
 )
 from graphviz_dash.ui.page.widgets import format_tiles
@@ -78,7 +79,7 @@ def build_idle_markup(prediction: Prediction) -> str:
         + format_element(
             "div", format_table(IDLE_HEADINGS, [(title, rows)], "figures idle-time"), "scroll"
         )
-        + format_element("p", escape_html(describe_idle_method(prediction)), "muted")
+        + format_text("p", describe_idle_method(prediction), "muted")
     )
 
 
@@ -126,11 +127,11 @@ def _format_blocker(blocker: Blocker, prediction: Prediction) -> str:
     kind = "illegal" if blocker.rule.severity is Severity.ILLEGAL else "silent"
     head = format_element(
         "header",
-        format_element("span", escape_html(format_blocker_certainty(blocker)), f"badge {kind}")
-        + format_element("b", escape_html(blocker.rule.title))
-        + format_element("code", escape_html(blocker.source or blocker.op or ""), "rule-id"),
+        format_text("span", format_blocker_certainty(blocker), f"badge {kind}")
+        + format_text("b", blocker.rule.title)
+        + format_text("code", blocker.source or blocker.op or "", "rule-id"),
     )
-    facts = format_element("p", escape_html(format_blocker_facts(blocker, prediction)), "muted")
+    facts = format_text("p", format_blocker_facts(blocker, prediction), "muted")
     advice = format_element("p", "<b>Fix:</b> " + _format_inline_code(blocker.rule.advice))
     return format_element("article", head + facts + advice, f"blocker {kind}")
 

@@ -37,7 +37,13 @@ from graphviz_dash.ui.page.frame import (
     show_error_panel,
 )
 from graphviz_dash.ui.page.gaps import format_trace_gap
-from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    format_element,
+    format_text,
+    show_markup,
+    show_paragraph,
+)
 from graphviz_dash.ui.page.navigation import carry_parameters, show_link
 from graphviz_dash.ui.state.results import get_clean_times, get_traced_slowdowns, get_traced_steps
 from graphviz_dash.ui.state.store import STORE
@@ -92,8 +98,8 @@ def render() -> None:
             show_link("compile", f"Time of the compiled step of {name}", query)
     show_step_limits(chosen, [run for run in runs if run.name in run_names])
     for effect in get_creation_orders(chosen.key):
-        show_markup(format_element("p", escape_html(describe_order_effect(effect))))
-    show_markup(format_element("p", escape_html(format_traced_note(chosen.key)), "muted"))
+        show_paragraph(describe_order_effect(effect))
+    show_paragraph(format_traced_note(chosen.key), "muted")
 
 
 def _parse_step_number(choice: str) -> int | None:
@@ -218,7 +224,7 @@ def show_replay_stops(selection: SelectedExperiment) -> None:
 def _show_run(selection: SelectedExperiment, name: str, diagnosis: ReplayDiagnosis) -> None:
     text = f"{name}: {format_replay_verdict(diagnosis)}"
     show_markup(
-        format_element("div", escape_html(text), "failed", role="note"),
+        format_text("div", text, "failed", role="note"),
         _format_rows(list_stop_rows(diagnosis.stops)),
     )
     experiment = {"experiment": selection.entry.name}
@@ -244,7 +250,7 @@ def _format_rows(rows: Sequence[StopRow]) -> str:
         )
         end_bar = format_element("i", "", style=f"width:{row.share:.2%};background:{end_colour}")
         bars.append(
-            format_element("span", escape_html(row.label))
+            format_text("span", row.label)
             + format_element(
                 "div", end_bar + marks, "bar", style=f"background:{rest_colour}", title=row.tip
             )

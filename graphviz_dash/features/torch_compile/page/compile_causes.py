@@ -24,7 +24,13 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import UserLine
 from graphviz_dash.model.compile_rules import COMPILE_RULES
 from graphviz_dash.ui.page.frame import SelectedExperiment, draw_figure, get_figure
-from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    format_element,
+    format_text,
+    show_markup,
+    show_paragraph,
+)
 from graphviz_dash.ui.page.navigation import show_link
 from graphviz_dash.ui.page.rules import (
     format_finding_details,
@@ -59,8 +65,8 @@ def format_compile_verdict(report: CompileReport) -> str:
     badge = pluralize(len(report.causes), "cause") if report.causes else "Healthy"
     return format_element(
         "section",
-        format_element("span", escape_html(f"torch.compile: {badge}"), f"badge {kind}")
-        + format_element("p", escape_html(summarize_compilation(report)), "doctor-verdict"),
+        format_text("span", f"torch.compile: {badge}", f"badge {kind}")
+        + format_text("p", summarize_compilation(report), "doctor-verdict"),
         f"doctor-hero {kind}",
     )
 
@@ -78,7 +84,7 @@ def render_step_parts(selection: SelectedExperiment, report: CompileReport) -> N
     chart = _build_step_parts_figure(selection, report)
     if chart is None:
         reason = report.time.reason if isinstance(report.time, Missing) else ""
-        show_markup(format_element("p", escape_html(f"Not available: {reason}."), "muted"))
+        show_paragraph(f"Not available: {reason}.", "muted")
         return
     draw_figure(chart, "compiled-step")
     if isinstance(report.step_ns, Missing):
@@ -99,13 +105,11 @@ def generate_cause_cards(causes: Sequence[CompileCause]) -> Iterable[str]:
         format_cause_card(number, cause) for number, cause in enumerate(causes[:_MAX_CARDS], 1)
     ]
     if any(cause.gain_range is not None for cause in causes):
-        yield format_element("p", escape_html(f"{SAVING_METHOD}."), "muted")
+        yield format_text("p", f"{SAVING_METHOD}.", "muted")
     yield from cards[:_UNFOLDED_CARDS]
     if len(causes) <= _UNFOLDED_CARDS:
         return
-    folded = format_element(
-        "summary", escape_html(f"{format_count(len(causes) - _UNFOLDED_CARDS)} more")
-    )
+    folded = format_text("summary", f"{format_count(len(causes) - _UNFOLDED_CARDS)} more")
     folded += "".join(cards[_UNFOLDED_CARDS:])
     if len(causes) > _MAX_CARDS:
         remainder = f"{format_count(len(causes) - _MAX_CARDS)} smaller savings: "
@@ -133,17 +137,17 @@ def format_compile_rules(outcomes: Sequence[CompileRuleOutcome]) -> str:
 def format_cause_card(number: int, cause: CompileCause) -> str:
     """Format a card with line, cost and fix."""
     rule = COMPILE_RULES[cause.rule]
-    badge = format_element("span", escape_html(format_saving_badge(cause)), "badge")
+    badge = format_text("span", format_saving_badge(cause), "badge")
     head = format_element(
         "header",
-        format_element("span", escape_html(number), "count")
-        + format_element("h3", escape_html(get_cause_title(cause)))
+        format_text("span", number, "count")
+        + format_text("h3", get_cause_title(cause))
         + badge
         + format_rule_id(rule),
     )
     finding = "".join(_format_line(line) for line in cause.lines[:1])
     callers = [f"{line.text} in {line.function or 'the program'}" for line in cause.lines[1:4]]
-    finding += format_element("p", escape_html(cause.reason), "doctor-error")
+    finding += format_text("p", cause.reason, "doctor-error")
     finding += _format_facts(
         ("Fix saves", format_saving(cause)),
         ("One-time cost", None if cause.one_time_ns is None else format_ns(cause.one_time_ns)),
@@ -167,7 +171,7 @@ def format_cause_card(number: int, cause: CompileCause) -> str:
 
 def _format_facts(*rows: tuple[str, str | None]) -> str:
     cells = "".join(
-        format_element("dt", escape_html(name)) + format_element("dd", _format_lines(value))
+        format_text("dt", name) + format_element("dd", _format_lines(value))
         for name, value in rows
         if value
     )
@@ -175,15 +179,13 @@ def _format_facts(*rows: tuple[str, str | None]) -> str:
 
 
 def _format_line(line: UserLine) -> str:
-    location = format_element("b", escape_html(line.text))
+    location = format_text("b", line.text)
     if line.function:
         location += format_element("span", f" in {escape_html(line.function)}")
     location_markup = format_element("div", location, "where")
     if not line.code:
         return location_markup
-    hit = format_element(
-        "span", format_element("i", escape_html(line.line)) + escape_html(line.code), "hit"
-    )
+    hit = format_element("span", format_text("i", line.line) + escape_html(line.code), "hit")
     label = {"aria-label": f"Code at {line.text}"}
     return location_markup + format_element(
         "pre", hit, "code", tabindex="0", role="region", **label

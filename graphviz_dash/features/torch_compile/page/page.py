@@ -31,7 +31,13 @@ from graphviz_dash.ui.page.frame import (
     show_missing_content,
 )
 from graphviz_dash.ui.page.help import format_page_heading
-from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    format_element,
+    format_text,
+    show_markup,
+    show_paragraph,
+)
 from graphviz_dash.ui.page.navigation import show_link
 from graphviz_dash.ui.page.widgets import format_facts, format_tiles
 from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
@@ -66,7 +72,7 @@ def render() -> None:
     with title:
         show_markup(
             format_page_heading("compile", escape_html(f"{selection.entry.name}, {run.name}")),
-            format_element("p", escape_html(summarize_compilation(report)), "sentence"),
+            format_text("p", summarize_compilation(report), "sentence"),
         )
     show_markup(_format_tiles(report))
     st.header("Step time breakdown", anchor=False)
@@ -75,8 +81,8 @@ def render() -> None:
     if not report.compilation.sources:
         lead, command = build_compile_log_hint(run, selection.experiment.runs)
         show_markup(
-            format_element("p", escape_html(lead), "muted"),
-            format_element("pre", escape_html(command), "command") if command else "",
+            format_text("p", lead, "muted"),
+            format_text("pre", command, "command") if command else "",
         )
     _show_causes(report)
     _show_program(selection, run, report)
@@ -156,7 +162,7 @@ def _show_program(selection: SelectedExperiment, run: Run, report: CompileReport
 def _show_box(selection: SelectedExperiment, run: Run, report: CompileReport, box: TreeBox) -> None:
     location = f", {box.line.text}" if box.line is not None else ""
     show_markup(
-        format_element("h2", escape_html(f"{box.kind.value} {box.title}{location}")),
+        format_text("h2", f"{box.kind.value} {box.title}{location}"),
         format_facts(box.facts),
     )
     fixes = "; ".join(
@@ -164,7 +170,7 @@ def _show_box(selection: SelectedExperiment, run: Run, report: CompileReport, bo
         for index in box.causes
     )
     if fixes:
-        show_markup(format_element("p", escape_html(f"Fix: {fixes}.")))
+        show_paragraph(f"Fix: {fixes}.")
     query = {"experiment": selection.entry.name}
     with st.container(horizontal=True):
         if box.graph is not None:
@@ -181,14 +187,12 @@ def _show_sources(report: CompileReport) -> None:
         return
     with st.expander("Data sources", icon=":material/menu_book:"):
         rows = "".join(
-            format_element("dt", escape_html(source.fact.value))
-            + format_element(
-                "dd", escape_html(source.source or f"not available: {source.missing_reason}")
-            )
+            format_text("dt", source.fact.value)
+            + format_text("dd", source.source or f"not available: {source.missing_reason}")
             for source in sources
         )
         version = report.compilation.torch or "unknown version"
         show_markup(
-            format_element("p", escape_html(f"torch {version}")),
+            format_text("p", f"torch {version}"),
             format_element("dl", rows, "sources"),
         )
