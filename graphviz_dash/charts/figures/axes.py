@@ -33,9 +33,9 @@ def build_error_bars(
     """Build error bars from ``values`` to their low and high ``ends``, divided by ``scale``; an
     unknown end has no bar."""
     rows = [(value, low, high) for value, (low, high) in zip(values, ends, strict=True)]
-    up = [0.0 if high is None else max(high - value, 0.0) / scale for value, _, high in rows]
-    down = [0.0 if low is None else max(value - low, 0.0) / scale for value, low, _ in rows]
-    return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, **style}
+    upper = [0.0 if high is None else max(high - value, 0.0) / scale for value, _, high in rows]
+    lower = [0.0 if low is None else max(value - low, 0.0) / scale for value, low, _ in rows]
+    return {"type": "data", "symmetric": False, "array": upper, "arrayminus": lower, **style}
 
 
 def format_tick(ns: float) -> str:

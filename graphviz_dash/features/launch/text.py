@@ -140,8 +140,8 @@ def _print_effect(effect: ObserverEffect) -> None:
         cells: list[object] = [observers.OBSERVER_TITLES[row.observer]]
         for measure in StepMeasure:
             change = row.effects.get(measure)
-            is_tested = change is not None and change.is_significant is not None
-            ratio = format_ratio(change.ratio) if change is not None and is_tested else ""
+            has_ratio = change is not None and change.is_significant is not None
+            ratio = format_ratio(change.ratio) if change is not None and has_ratio else ""
             cells += [format_ns(None if change is None else change.value), build_cell(ratio, "dim")]
         table.add_row(*cells, format_count(None if row.records is None else round(row.records)))
     print_table(table, lead=2)
