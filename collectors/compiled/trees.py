@@ -84,7 +84,7 @@ def read_trees(graph_id: Callable[[object], str | None]) -> Trees | None:
         read = list(_iter_nodes(manager, graph_id))
         recorded = Counter(node.function for node in read)
         made = [_read_function(manager, key, recorded) for key in manager.ids_to_funcs]
-        functions.extend(_shift_functions(made, first_function))
+        functions.extend(replace(function, id=function.id + first_function) for function in made)
         nodes.extend(_shift_nodes(read, first_function, first_node))
         slow.extend(
             _get_compile_id(manager, key) for key in getattr(manager, "warned_functions", ())
@@ -198,10 +198,6 @@ def find_user_line(holder: Any) -> UserLine | None:
             if lines:
                 return check_value(lines[0], UserLine)
     return None
-
-
-def _shift_functions(functions: list[TreeFunction], by: int) -> Iterator[TreeFunction]:
-    return (replace(function, id=function.id + by) for function in functions)
 
 
 def _shift_nodes(nodes: list[TreeNode], functions: int, by: int) -> Iterator[TreeNode]:

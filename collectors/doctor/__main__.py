@@ -88,7 +88,7 @@ def examine(
             info = WorkloadInfo(workload, factory, seed, warmup, steps, 0)
         else:
             require_hook(program, ("torch", "cuda.bindings", "msgspec"))
-            name = _find_script_name(program)
+            name = next((Path(word).name for word in program if word.endswith(".py")), program[0])
             info = WorkloadInfo(name, " ".join(program), seed, warmup, steps, 0)
             mark_unfinished(scratch, UnfinishedExamination(info, command))
             examination = examine_program(program, warmup, steps, scratch)
@@ -105,10 +105,6 @@ def examine(
             f"The program ended with exit code {examination.program_exit.returncode}.", err=True
         )
         raise click.exceptions.Exit(PROGRAM_FAILED)
-
-
-def _find_script_name(program: tuple[str, ...]) -> str:
-    return next((Path(word).name for word in program if word.endswith(".py")), program[0])
 
 
 def main() -> int:

@@ -15,10 +15,6 @@ from graphviz_dash.process_memory import get_machine_memory
 _MAX_MEMORY: Final = 8 << 30
 
 
-def _compute_default_memory() -> int:
-    return min((get_machine_memory() or _MAX_MEMORY) // 4, _MAX_MEMORY)
-
-
 class Limits(Struct, frozen=True):
     """Limits for one file. An :class:`InputError` names the exceeded one."""
 
@@ -35,7 +31,7 @@ class Limits(Struct, frozen=True):
     nesting: int = 64
     """Depth of fields other than traceEvents, of recorded shapes, and of tuples in a pickle.
     Arguments that no table keeps are limited by the interpreter's recursion limit."""
-    memory_bytes: int = _compute_default_memory()
+    memory_bytes: int = min((get_machine_memory() or _MAX_MEMORY) // 4, _MAX_MEMORY)
     """Estimate for a file held in memory. Default: a quarter of this machine's memory, at most 8
     GiB."""
     nodes: int = 2_000_000

@@ -38,14 +38,10 @@ def cache_command(clear: bool) -> None:
                 display_path(entry.path),
                 format_count(entry.events),
                 format_bytes(entry.size),
-                _format_time(entry.last_used),
+                f"{datetime.fromtimestamp(entry.last_used):%Y-%m-%d %H:%M}",
             )
         print_table(table)
     total = format_bytes(sum(entry.size for entry in entries))
     limit = format_bytes(cache.max_bytes)
     print_text(f"{total} of at most {limit} in {display_path(cache.folder)}")
     click.echo(f"{format_bytes(catalogue.measure_size())} in the catalogue of experiments")
-
-
-def _format_time(time: float) -> str:
-    return f"{datetime.fromtimestamp(time):%Y-%m-%d %H:%M}"

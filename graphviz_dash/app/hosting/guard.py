@@ -48,7 +48,7 @@ class Guard:
         send = _add_security_headers(send)
         scope = _drop_escaped_cookies(scope)
         headers = Headers(scope=scope)
-        cookies = _parse_cookies(headers)
+        cookies = cookie_parser(headers.get("cookie", ""))
         refusal = _check_source(scope, headers) or _check_token(scope, headers, cookies)
         if refusal is not None:
             await _refuse(refusal, scope, receive, send)
@@ -170,10 +170,6 @@ def _drop_escaped(cookies: bytes) -> bytes:
     if cookies.count(b"\\") <= _MAX_ESCAPES:
         return cookies
     return b";".join(cookie for cookie in cookies.split(b";") if b"\\" not in cookie)
-
-
-def _parse_cookies(headers: Headers) -> dict[str, str]:
-    return cookie_parser(headers.get("cookie", ""))
 
 
 def _format_cookie_name(purpose: str, scope: Scope) -> str:

@@ -22,7 +22,7 @@ def decode_text(text: str, parse_float: Callable[[str], Any] | None = None) -> A
     try:
         return json.loads(text, strict=False, parse_float=parse_float)
     except json.JSONDecodeError as error:
-        if not _is_escape_error(error):
+        if not error.msg.startswith("Invalid \\"):
             raise
     return json.loads(escape_backslashes(text), strict=False, parse_float=parse_float)
 
@@ -49,7 +49,3 @@ def _replace_in_strings(
         return pattern.sub(replace, value)
 
     return _STRING.sub(replace_string, text)
-
-
-def _is_escape_error(error: json.JSONDecodeError) -> bool:
-    return error.msg.startswith("Invalid \\")

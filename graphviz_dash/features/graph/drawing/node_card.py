@@ -99,7 +99,7 @@ def build_node_card(
         sections=(
             *((("Replay check", fault_fields),) if fault_fields else ()),
             ("Origin", _build_origin_fields(row)),
-            ("Launch", _build_launch_fields(row)),
+            ("Launch", (*_build_state_fields(row), *_build_param_fields(row))),
             (
                 "Time over replays",
                 (
@@ -165,10 +165,6 @@ def _build_origin_fields(row: NodeRow) -> tuple[Field, ...]:
         Field("Launched by", _format_text(origin.launch_call)),
         Field("Attributed by", origin.method, f"confidence {format_percent(origin.confidence)}"),
     )
-
-
-def _build_launch_fields(row: NodeRow) -> tuple[Field, ...]:
-    return (*_build_state_fields(row), *_build_param_fields(row))
 
 
 def _build_state_fields(row: NodeRow) -> tuple[Field, ...]:

@@ -94,14 +94,10 @@ def _show_table(
             key, lambda row: _select_node([entry.node.index for entry in rows], row, first, slot)
         ),
         selection_mode="single-cell",
-        selection_default=_build_selection(
-            first is not None and bool(rows) and rows[0].node.index == first
-        ),
+        selection_default={"selection": {"cells": [(0, "Node")]}}
+        if (first is not None and bool(rows) and rows[0].node.index == first)
+        else None,
     )
-
-
-def _build_selection(chosen: bool) -> Any:
-    return {"selection": {"cells": [(0, "Node")]}} if chosen else None
 
 
 def _select_node(nodes: list[int], row: int | None, first: int | None, slot: str) -> None:

@@ -79,9 +79,5 @@ def _format_line(line: LineShare, *, is_current: bool) -> list[str]:
         format_element("span", bar, "share-bar"),
         "" if line.work_ns is None else escape_html(format_ns(line.work_ns)),
         format_count(line.nodes),
-        format_text("span", _shorten(line.source), title=line.source),
+        format_text("span", "/".join(line.source.split("/")[-2:]), title=line.source),
     ]
-
-
-def _shorten(source: str) -> str:
-    return "/".join(source.split("/")[-2:])

@@ -149,7 +149,7 @@ def _fill_from_nodes(
     return [
         *_build_stream_args(run, node),
         build_text_arg("graph", graph, names),
-        _build_node_arg(node),
+        build_count_arg("node", pl.Series("node", node)),
         build_text_arg("matched_by", method, METHODS),
         build_number_arg("match_confidence", match_confidence),
         build_text_arg("note", note, notes.indices),
@@ -164,10 +164,6 @@ def _build_stream_args(run: Run, node: Ints) -> list[Arg]:
     issued = np.where((node >= 0) & (node < len(streams)), node, -1)
     stream = np.where(issued >= 0, streams[issued], -1) if len(streams) else issued
     return [build_count_arg("issued_on_stream", pl.Series("stream", stream))]
-
-
-def _build_node_arg(node: Ints) -> Arg:
-    return build_count_arg("node", pl.Series("node", node))
 
 
 def _build_shape_arg(name: str, gpu: pl.DataFrame) -> Arg:

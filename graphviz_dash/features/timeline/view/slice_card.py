@@ -188,7 +188,7 @@ def build_slice_card(
     link = _find_link(choice, trace, slice_id)
     fields = [
         ("Duration", format_ns(end - begin)),
-        ("Start", _format_since_start(begin - choice.origin)),
+        ("Start", f"{format_ns(begin - choice.origin, 5)} since the step's start"),
     ]
     fields += _build_gap_fields(lanes, lane, position)
     fields += [(f"In {pair.run}", pair.text) for pair in pairs]
@@ -267,10 +267,6 @@ def _find_step_item(work: TypicalStep, item_choice: ChosenRun, row: int) -> tupl
         if len(item):
             return int(item[0]), item_choice.origin if step is item_choice.step else step.span_start
     return None
-
-
-def _format_since_start(ns: int) -> str:
-    return f"{format_ns(ns, 5)} since the step's start"
 
 
 def _build_gap_fields(lanes: LaneSet, lane: int, at: int) -> list[tuple[str, str]]:

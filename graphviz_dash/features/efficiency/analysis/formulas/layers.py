@@ -9,7 +9,6 @@ from graphviz_dash.features.efficiency.analysis.formulas.matrix import Formula, 
 from graphviz_dash.features.efficiency.analysis.operator_call import (
     ELEMENT_BYTES,
     OperatorCall,
-    Tensor,
 )
 from graphviz_dash.features.efficiency.analysis.work import Bound, Work, WorkPart
 
@@ -260,13 +259,9 @@ def _build_batch_norm_backward(gradient: int, image: int) -> Formula:
         read, inputs = _measure(call, gradient, image), call.get_tensor(image)
         if read is None or inputs is None:
             return None
-        return Work(read, _count_bytes(inputs), Bound.LOWER)
+        return Work(read, inputs.elements * ELEMENT_BYTES.get(inputs.dtype or "", 0), Bound.LOWER)
 
     return compute
-
-
-def _count_bytes(tensor: Tensor) -> int:
-    return tensor.elements * ELEMENT_BYTES.get(tensor.dtype or "", 0)
 
 
 FORMULAS: Final[dict[str, Formula]] = {

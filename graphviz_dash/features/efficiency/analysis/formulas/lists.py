@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from graphviz_dash.features.efficiency.analysis.operator_call import OperatorCall, Tensor
+from graphviz_dash.features.efficiency.analysis.operator_call import OperatorCall
 from graphviz_dash.features.efficiency.analysis.work import Work
 
 _OPAQUE: Final = re.compile(r"OpaqueType<(\d+)u?>")
@@ -45,7 +45,7 @@ def compute_list_work(call: OperatorCall, element_bytes: int | None) -> Work | N
 
     The profiler omits the shapes of lists of more than 30 tensors.
     """
-    lists = [_count_elements(tensors) for tensors in call.lists]
+    lists = [sum(tensor.elements for tensor in tensors) for tensors in call.lists]
     if not lists or not call.lists[0] or element_bytes is None:
         return None
     traffic = _count_traffic(call.name, lists)
@@ -85,7 +85,3 @@ def _count_traffic(name: str, lists: list[int]) -> tuple[int, int] | None:
         offset = {"_foreach_zero_": len(lists), "_foreach_copy_": 1}.get(name, 0)
         return sum(lists[offset:]), writes
     return None
-
-
-def _count_elements(tensors: tuple[Tensor, ...]) -> int:
-    return sum(tensor.elements for tensor in tensors)
