@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from graphviz_dash.analysis.ledger.fit import FitPrediction
 from graphviz_dash.analysis.ledger.report import LedgerReport
-from graphviz_dash.exports.documents.values import (
-    Bytes,
-    Count,
-    Document,
-    Sentence,
-    WholeNs,
-    build,
-)
+from graphviz_dash.exports.documents.values import Bytes, Count, Document, Sentence, WholeNs, build
 from graphviz_dash.features.ledger.narrative import (
     describe_fit,
     describe_memory,

@@ -20,13 +20,7 @@ from graphviz_dash.analysis.ledger.report import LedgerProcess, LedgerReport
 from graphviz_dash.analysis.ledger.savings import Saving
 from graphviz_dash.analysis.ledger.startup import StartupLedger
 from graphviz_dash.errors import escape_control_characters
-from graphviz_dash.narrative.columns import (
-    MEBIBYTES,
-    MILLISECONDS,
-    SHARE,
-    SIGNED_MEBIBYTES,
-    Column,
-)
+from graphviz_dash.narrative.columns import MEBIBYTES, MILLISECONDS, SHARE, SIGNED_MEBIBYTES, Column
 from graphviz_dash.units import (
     format_bytes,
     format_ns,

@@ -102,6 +102,7 @@ def has_replays(key: str, run_name: str) -> bool:
     return not run.graphs or run.replay_trace is None or STORE.has(key, ("replays", run_name))
 
 
+@cache_result("pairs")
 def get_work_pairs(key: str, first: str, second: str) -> WorkPairs | Missing:
     """Return the paired work of two runs' typical steps, or the reason it is unavailable."""
     compared = {run.name: run for run in get_comparison(key).runs}
@@ -113,7 +114,7 @@ def get_work_pairs(key: str, first: str, second: str) -> WorkPairs | Missing:
         if isinstance(work, Missing):
             return work.add_owner(name)
     before, after = (work for work in works if isinstance(work, TypicalStep))
-    return STORE.derive(key, ("pairs", first, second), lambda _: pair_work(before, after))
+    return pair_work(before, after)
 
 
 @cache_result("work")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
+from graphviz_dash.analysis.metrics.graph_coverage import StayedEager
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.analysis.trace.kernel_names import shorten_name
 from graphviz_dash.app.compare.columns import list_kernel_columns
@@ -24,7 +25,6 @@ from graphviz_dash.app.compare.page.notes import (
     show_tracebacks,
 )
 from graphviz_dash.app.compare.page.recorded import show_recorded_panel, show_remedies
-from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.efficiency.analysis.ceilings_choice import choose_ceilings
 from graphviz_dash.features.efficiency.narrative import describe_efficiency, is_mostly_unknown
 from graphviz_dash.features.graph.page.state.efficiency import get_run_efficiency
@@ -32,7 +32,7 @@ from graphviz_dash.features.ladder.page.modes import show_modes_of_runs
 from graphviz_dash.features.ladder.page.state import get_loop_reports
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.narrative.answer import Evidence, build_answer, build_run_answer
-from graphviz_dash.narrative.columns import Column
+from graphviz_dash.narrative.columns import COUNT, MICROSECONDS, SHARE, Column
 from graphviz_dash.narrative.summary import build_summary_tiles, explain_rare_kernels
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import (
@@ -47,15 +47,14 @@ from graphviz_dash.ui.page.markup import (
     escape_markdown,
     format_details,
     format_element,
-    format_table,
     format_text,
     show_markup,
 )
 from graphviz_dash.ui.page.navigation import show_link
-from graphviz_dash.ui.page.tables import show_rows
+from graphviz_dash.ui.page.tables import format_row_table, show_rows
 from graphviz_dash.ui.page.widgets import format_doctor_verdicts, format_failures, format_tiles
 from graphviz_dash.ui.state.results import get_comparison, get_kernels
-from graphviz_dash.units import format_count, format_ns, format_percent
+from graphviz_dash.units import format_percent
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -196,22 +195,15 @@ def show_not_captured(run: RunComparison) -> None:
     """Show work that no graph launched, by reason, folded; nothing if there is none."""
     if isinstance(run.coverage, Missing) or not run.coverage.eager:
         return
-    by_reason: dict[str, list[list[str]]] = {}
+    by_reason: dict[str, list[StayedEager]] = {}
     for group in run.coverage.eager:
-        by_reason.setdefault(group.reason.value, []).append(
-            [
-                escape_html(
-                    shorten_name(escape_control_characters(group.operator))
-                    if group.operator
-                    else "–"
-                ),
-                format_text("span", format_count(group.count), "num"),
-                format_text("span", format_ns(group.total_ns), "num"),
-                format_text("span", format_percent(group.share), "num"),
-            ]
-        )
-    groups = [(escape_html(reason.capitalize()), rows) for reason, rows in by_reason.items()]
-    head = ["Operator", "Work per step", "Time per step", "Share of GPU time"]
+        by_reason.setdefault(group.reason.value.capitalize(), []).append(group)
+    columns: list[Column[StayedEager]] = [
+        Column("Operator", lambda row: shorten_name(row.operator) if row.operator else None),
+        Column("Work per step", lambda row: row.count, COUNT),
+        Column("Time per step", lambda row: row.total_ns, MICROSECONDS),
+        Column("Share of GPU time", lambda row: row.share, SHARE),
+    ]
     note = (
         f"{run['graph_work_share'].text} of the kernels, memcpy and memset and "
         f"{run['graph_time_share'].text} of their time ran from graphs. Reasons come from the "
@@ -221,7 +213,7 @@ def show_not_captured(run: RunComparison) -> None:
     show_markup(
         format_details(
             f"Not captured in {run.name}: {outside} of the work",
-            format_element("div", format_table(head, groups, "figures runs"), "scroll"),
+            format_row_table(columns, by_reason.items()),
             format_text("p", note, "muted"),
             id=Evidence.COVERAGE.value,
         )

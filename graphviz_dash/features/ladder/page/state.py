@@ -8,11 +8,7 @@ from typing import Final
 
 from graphviz_dash.analysis.loop.copied_sizes import can_infer_sizes
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report, has_many_graphs
-from graphviz_dash.features.ladder.analysis.coverage import (
-    Coverage,
-    build_coverage,
-    select_family,
-)
+from graphviz_dash.features.ladder.analysis.coverage import Coverage, build_coverage, select_family
 from graphviz_dash.features.ladder.analysis.kernel_changes import KernelChange, find_kernel_changes
 from graphviz_dash.features.ladder.analysis.ladder_advice import (
     LadderAdvice,
@@ -112,14 +108,11 @@ def _find_folder(key: str, run: int) -> Path:
     return next(loop_run.path for loop_run in runs if loop_run.name == name)
 
 
+@cache_result("segments")
 def get_traced_segments(key: str, run_name: str) -> SegmentedStep | Missing:
     """Return a traced step as replays and eager work, or the reason for its absence."""
     run = STORE.get_run(key, run_name)
     trace, match = run.replay_trace, get_replays(key, run_name)
     if trace is None or match is None:
         return Missing(Fact.TRACED_STEPS, "the run has no trace of its steps")
-    return STORE.derive(
-        key,
-        ("segments", run_name),
-        lambda _: divide_step(trace, get_traced_steps(key, run_name), match),
-    )
+    return divide_step(trace, get_traced_steps(key, run_name), match)

@@ -6,10 +6,7 @@ from math import prod
 from typing import Final
 
 from graphviz_dash.features.efficiency.analysis.formulas.matrix import Formula, measure_tensor
-from graphviz_dash.features.efficiency.analysis.operator_call import (
-    ELEMENT_BYTES,
-    OperatorCall,
-)
+from graphviz_dash.features.efficiency.analysis.operator_call import ELEMENT_BYTES, OperatorCall
 from graphviz_dash.features.efficiency.analysis.work import Bound, Work, WorkPart
 
 _INDEX_BYTES: Final = 8

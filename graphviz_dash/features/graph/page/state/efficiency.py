@@ -11,10 +11,7 @@ from graphviz_dash.features.efficiency.analysis.report import (
     measure_graph_efficiency,
     measure_step_graphs,
 )
-from graphviz_dash.features.graph.page.state.graphs import (
-    get_measured_graph,
-    get_whole_graph,
-)
+from graphviz_dash.features.graph.page.state.graphs import get_measured_graph, get_whole_graph
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.state.results import get_comparison, get_node_replays
 from graphviz_dash.ui.state.store import STORE, cache_result

@@ -21,9 +21,10 @@ from graphviz_dash.features.prediction.analysis.stream_prediction import (
 from graphviz_dash.features.prediction.analysis.work import get_issued_streams
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.parallel import ParallelPlan
-from graphviz_dash.ui.state.store import STORE
+from graphviz_dash.ui.state.store import STORE, cache_result
 
 
+@cache_result("parallel")
 def get_parallel_prediction(key: str, run_name: str, graph_id: str) -> ParallelPrediction | Missing:
     """Return the prediction, or the reason it is unavailable."""
     outcome = get_concurrency(key, run_name, graph_id)
@@ -31,13 +32,8 @@ def get_parallel_prediction(key: str, run_name: str, graph_id: str) -> ParallelP
         return outcome
     run = STORE.get_run(key, run_name)
     tables = {graph.id: get_nodes(key, run_name, graph.id) for graph in run.graphs}
-    return STORE.derive(
-        key,
-        ("parallel", run_name, graph_id),
-        lambda experiment: predict_parallel(
-            run, outcome, tables, find_step_operators(run, experiment.runs)
-        ),
-    )
+    operators = find_step_operators(run, STORE.load_experiment_of_key(key).runs)
+    return predict_parallel(run, outcome, tables, operators)
 
 
 def get_planned_streams(key: str, run_name: str, graph_id: str) -> Mapping[int, int]:
@@ -65,6 +61,7 @@ def get_planned_streams(key: str, run_name: str, graph_id: str) -> Mapping[int, 
     }
 
 
+@cache_result("by data")
 def get_data_graph(key: str, run_name: str, graph_id: str) -> DataGraph | Missing:
     """Return a graph by data dependencies, or the reason they are unknown."""
     prediction, times = (
@@ -75,11 +72,7 @@ def get_data_graph(key: str, run_name: str, graph_id: str) -> DataGraph | Missin
         return prediction
     assert isinstance(times, MeasuredGraph)
     graph = get_whole_graph(key, run_name, graph_id)
-    data = STORE.derive(
-        key,
-        ("by data", run_name, graph_id),
-        lambda _: build_data_graph(graph, times, prediction.work),
-    )
+    data = build_data_graph(graph, times, prediction.work)
     reason = "dependencies of nested graphs are unknown"
     return data or Missing(Fact.PREDICTION, reason)
 
