@@ -98,6 +98,10 @@ Argument: TypeAlias = Tensor | TensorList | int | float | bool | str | tuple[Any
 """A tensor, a list of tensors, a value, or None if absent or unknown."""
 
 
+class UnknownArgumentError(LookupError):
+    """A call has no tensor in this place, or the profiler did not record it."""
+
+
 class OperatorCall(Struct, frozen=True):
     """An operator with its arguments."""
 
@@ -110,6 +114,25 @@ class OperatorCall(Struct, frozen=True):
         """Return a tensor; None if there is none."""
         argument = self.arguments[index] if index < len(self.arguments) else None
         return argument if isinstance(argument, Tensor) else None
+
+    def require_tensor(self, index: int) -> Tensor:
+        """Return a tensor.
+
+        Raises:
+            UnknownArgumentError: there is none.
+        """
+        tensor = self.get_tensor(index)
+        if tensor is None:
+            raise UnknownArgumentError(index)
+        return tensor
+
+    def require_tensors(self, *indices: int) -> tuple[Tensor, ...]:
+        """Return several tensors.
+
+        Raises:
+            UnknownArgumentError: one is missing.
+        """
+        return tuple(map(self.require_tensor, indices))
 
     def get_list(self, index: int) -> tuple[Tensor, ...]:
         """Return a list of tensors; empty if there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import StrEnum
 from functools import lru_cache
 from itertools import combinations
@@ -12,26 +13,20 @@ from typing import Final
 from msgspec import Struct
 
 from graphviz_dash.analysis.trace.kernel_categories import Category
-from graphviz_dash.features.efficiency.analysis.formulas import (
-    attention,
-    engines,
-    layers,
-    matrix,
-)
+from graphviz_dash.features.efficiency.analysis.formulas import attention, engines, layers, matrix
 from graphviz_dash.features.efficiency.analysis.formulas.lists import (
     compute_list_work,
     count_list_passes,
     find_element_bytes,
 )
 from graphviz_dash.features.efficiency.analysis.formulas.matrix import Formula, measure_tensor
-from graphviz_dash.features.efficiency.analysis.formulas.pointwise import (
-    FORMULAS as POINTWISE,
-)
+from graphviz_dash.features.efficiency.analysis.formulas.pointwise import FORMULAS as POINTWISE
 from graphviz_dash.features.efficiency.analysis.formulas.pointwise import compute_pointwise
 from graphviz_dash.features.efficiency.analysis.items import WorkItem
 from graphviz_dash.features.efficiency.analysis.operator_call import (
     OperatorCall,
     Tensor,
+    UnknownArgumentError,
     parse_call,
 )
 from graphviz_dash.features.efficiency.analysis.work import Bound, Work, WorkPart, add_work
@@ -182,7 +177,9 @@ def compute_call_work(
     if call.lists:
         return compute_list_work(call, find_element_bytes(names))
     if formula := _FORMULAS.get(call.name):
-        return formula(call)
+        with suppress(UnknownArgumentError):
+            return formula(call)
+        return None
     if call.name.startswith(_TRITON_PREFIX):
         return _measure_compiled(call)
     if all(_POINTWISE_KERNEL.search(name) for name in names):

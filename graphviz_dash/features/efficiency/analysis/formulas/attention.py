@@ -10,11 +10,9 @@ from graphviz_dash.features.efficiency.analysis.work import Bound, Work
 
 
 def _read_sizes(
-    query: Tensor | None, key: Tensor | None, value: Tensor | None, *, heads_first: bool
+    query: Tensor, key: Tensor, value: Tensor, *, heads_first: bool
 ) -> tuple[int, int, int, int, int] | None:
     """Return batch times heads, queries, keys, width of keys and width of values."""
-    if query is None or key is None or value is None:
-        return None
     if any(len(tensor.shape) != 4 for tensor in (query, key, value)):
         return None
     batch, first, second, width = query.shape
@@ -33,9 +31,9 @@ def _count_scores(queries: int, keys: int, *, causal: bool) -> int:
 
 def _build_forward(heads_first: bool, causal_index: int, *, mask_type: bool = False) -> Formula:
     def compute(call: OperatorCall) -> Work | None:
-        query, key, value = (call.get_tensor(index) for index in range(3))
+        query, key, value = call.require_tensors(0, 1, 2)
         sizes = _read_sizes(query, key, value, heads_first=heads_first)
-        if sizes is None or query is None or key is None or value is None:
+        if sizes is None:
             return None
         batch, queries, keys, width, value_width = sizes
         causal = bool(call.get_integer(causal_index) if mask_type else call.get_flag(causal_index))
@@ -54,9 +52,9 @@ def _build_forward(heads_first: bool, causal_index: int, *, mask_type: bool = Fa
 
 def _build_backward(heads_first: bool, causal_index: int, *, mask_type: bool = False) -> Formula:
     def compute(call: OperatorCall) -> Work | None:
-        gradient, query, key, value = (call.get_tensor(index) for index in range(4))
+        gradient, query, key, value = call.require_tensors(0, 1, 2, 3)
         sizes = _read_sizes(query, key, value, heads_first=heads_first)
-        if sizes is None or not (gradient and query and key and value):
+        if sizes is None:
             return None
         batch, queries, keys, width, value_width = sizes
         causal = bool(call.get_integer(causal_index) if mask_type else call.get_flag(causal_index))

@@ -12,8 +12,8 @@ from graphviz_dash.features.efficiency.analysis.work import Bound, Work
 
 def _measure_rotation(call: OperatorCall) -> Work | None:
     """``rotary_embedding(positions, query, key, head_size, cos_sin_cache, is_neox)``."""
-    positions, query, table = (call.get_tensor(index) for index in (0, 1, 4))
-    if positions is None or query is None or table is None or not table.shape:
+    positions, query, table = call.require_tensors(0, 1, 4)
+    if not table.shape:
         return None
     key = call.get_tensor(2)
     moved_bytes = measure_tensor(query) + (measure_tensor(key) if key is not None else 0)
@@ -27,9 +27,9 @@ def _measure_paged_attention(call: OperatorCall) -> Work | None:
 
     The lengths of the sequences are on the GPU, so all have the longest one.
     """
-    query, key, value, lengths = (call.get_tensor(index) for index in (0, 1, 2, 11))
+    query, key, value, lengths = call.require_tensors(0, 1, 2, 11)
     queries, keys = call.get_integer(12), call.get_integer(13)
-    if query is None or key is None or value is None or lengths is None or not queries or not keys:
+    if not queries or not keys:
         return None
     if len(query.shape) != 3 or len(key.shape) != 4 or len(value.shape) != 4:
         return None

@@ -15,11 +15,9 @@ _SECTOR_BYTES: Final = 32
 _GAMMA_BETA: Final = "gamma_?beta|gammabeta|weight_bias|compute_gamma"
 
 
-def _measure(call: OperatorCall, *indices: int) -> int | None:
-    """Return the bytes of tensors; None if the first is missing. Others are optional."""
-    tensors = [call.get_tensor(index) for index in indices]
-    if tensors[0] is None:
-        return None
+def _measure(call: OperatorCall, first: int, *others: int) -> int:
+    """Return the bytes of tensors; those after the first are optional."""
+    tensors = (call.require_tensor(first), *map(call.get_tensor, others))
     return sum(measure_tensor(tensor) for tensor in tensors if tensor is not None)
 
 
@@ -28,43 +26,29 @@ def build_map(
 ) -> Formula:
     """Build a formula that reads tensors, and writes tensors of the size of others."""
 
-    def compute(call: OperatorCall) -> Work | None:
-        read_bytes, write_bytes = _measure(call, *reads), _measure(call, *writes)
-        if read_bytes is None or write_bytes is None:
-            return None
-        return Work(read_bytes, write_bytes, bound)
-
-    return compute
+    return lambda call: Work(_measure(call, *reads), _measure(call, *writes), bound)
 
 
-def _measure_softmax(call: OperatorCall) -> Work | None:
+def _measure_softmax(call: OperatorCall) -> Work:
     """``_softmax(self, dim, half_to_float)``."""
-    tensor = call.get_tensor(0)
-    if tensor is None:
-        return None
+    tensor = call.require_tensor(0)
     size = 4 if call.get_flag(2) else tensor.element_bytes or 0
     return Work(measure_tensor(tensor), tensor.elements * size)
 
 
-def _measure_softmax_backward(call: OperatorCall) -> Work | None:
-    """``_softmax_backward_data(grad_output, output, dim, input_dtype)``."""
-    gradient, output = call.get_tensor(0), call.get_tensor(1)
-    if gradient is None or output is None:
-        return None
+def _measure_backward(call: OperatorCall) -> Work:
+    """A gradient and an output or a mask, such as ``_softmax_backward_data(grad_output, output, ...)``."""
+    gradient, output = call.require_tensors(0, 1)
     read = measure_tensor(gradient) + measure_tensor(output)
     return Work(read, gradient.elements * (gradient.element_bytes or 0))
 
 
-def _build_norm_backward(
-    gradient: int, image: int, statistics: tuple[int, ...], weight: int
-) -> Formula:
+def _build_norm_backward(statistics: tuple[int, ...], weight: int) -> Formula:
     """Use a kernel for the input and one for weight and bias."""
 
-    def compute(call: OperatorCall) -> tuple[WorkPart, ...] | None:
-        read = _measure(call, gradient, image, *statistics)
-        inputs, weights = call.get_tensor(image), call.get_tensor(weight)
-        if read is None or inputs is None:
-            return None
+    def compute(call: OperatorCall) -> tuple[WorkPart, ...]:
+        read = _measure(call, 0, 1, *statistics)
+        inputs, weights = call.require_tensor(1), call.get_tensor(weight)
         size = 0 if weights is None else measure_tensor(weights)
         parts = [WorkPart(f"^(?!.*({_GAMMA_BETA}))", Work(read + size, measure_tensor(inputs)))]
         if size:
@@ -74,74 +58,51 @@ def _build_norm_backward(
     return compute
 
 
-def _measure_dropout(call: OperatorCall) -> Work | None:
+def _measure_dropout(call: OperatorCall) -> Work:
     """``native_dropout(input, p, train)``; the mask has one byte per element."""
-    tensor = call.get_tensor(0)
-    if tensor is None:
-        return None
+    tensor = call.require_tensor(0)
     return Work(measure_tensor(tensor), tensor.elements * ((tensor.element_bytes or 0) + 1))
 
 
-def _measure_dropout_backward(call: OperatorCall) -> Work | None:
-    gradient, mask = call.get_tensor(0), call.get_tensor(1)
-    if gradient is None or mask is None:
-        return None
-    read = measure_tensor(gradient) + measure_tensor(mask)
-    return Work(read, gradient.elements * (gradient.element_bytes or 0))
-
-
-def _measure_nll_loss(call: OperatorCall) -> Work | None:
+def _measure_nll_loss(call: OperatorCall) -> Work:
     """``nll_loss_forward(self, target, ...)`` reads one value per target."""
-    target = call.get_tensor(1)
-    if target is None:
-        return None
+    target = call.require_tensor(1)
     read = measure_tensor(target) + target.elements * _SECTOR_BYTES
     return Work(read, _INDEX_BYTES, Bound.LOWER)
 
 
-def _measure_nll_loss_backward(call: OperatorCall) -> Work | None:
+def _measure_nll_loss_backward(call: OperatorCall) -> Work:
     """``nll_loss_backward(grad_output, self, target, ...)`` writes one value per target."""
-    target = call.get_tensor(2)
-    if target is None:
-        return None
+    target = call.require_tensor(2)
     return Work(measure_tensor(target), target.elements * _SECTOR_BYTES, Bound.LOWER)
 
 
-def _build_selection(index: int) -> Formula:
-    """Build a formula for rows of the first tensor, chosen by indices."""
-
-    def compute(call: OperatorCall) -> Work | None:
-        source, indices = call.get_tensor(0), call.get_tensor(index)
-        dimension = call.get_integer(1)
-        if source is None or indices is None or not source.shape:
-            return None
-        dimension = (dimension or 0) % len(source.shape)
-        row = prod(size for axis, size in enumerate(source.shape) if axis != dimension)
-        row_bytes = indices.elements * row * (source.element_bytes or 0)
-        # Rows that are selected again come from the cache.
-        bound = Bound.UPPER if indices.elements > 1 else Bound.EXACT
-        return Work(
-            min(row_bytes, measure_tensor(source)) + measure_tensor(indices), row_bytes, bound
-        )
-
-    return compute
+def _measure_selection(call: OperatorCall) -> Work | None:
+    """``index_select(self, dim, index)``."""
+    source, indices = call.require_tensors(0, 2)
+    if not source.shape:
+        return None
+    dimension = (call.get_integer(1) or 0) % len(source.shape)
+    row = prod(size for axis, size in enumerate(source.shape) if axis != dimension)
+    row_bytes = indices.elements * row * (source.element_bytes or 0)
+    # Rows that are selected again come from the cache.
+    bound = Bound.UPPER if indices.elements > 1 else Bound.EXACT
+    return Work(min(row_bytes, measure_tensor(source)) + measure_tensor(indices), row_bytes, bound)
 
 
 def _measure_bag(call: OperatorCall) -> Work | None:
     """``_embedding_bag(weight, indices, offsets, ...)`` reads a row for each index."""
-    table, indices, offsets = (call.get_tensor(index) for index in range(3))
-    if table is None or indices is None or offsets is None or not table.shape:
+    table, indices, offsets = call.require_tensors(0, 1, 2)
+    if not table.shape:
         return None
     row_bytes = table.shape[-1] * (table.element_bytes or 0)
     numbers = measure_tensor(indices) + measure_tensor(offsets)
     return Work(indices.elements * row_bytes + numbers, offsets.elements * row_bytes, Bound.UPPER)
 
 
-def _measure_gather(call: OperatorCall) -> Work | None:
+def _measure_gather(call: OperatorCall) -> Work:
     """``gather(self, dim, index)``."""
-    source, indices = call.get_tensor(0), call.get_tensor(2)
-    if source is None or indices is None:
-        return None
+    source, indices = call.require_tensors(0, 2)
     row_bytes = indices.elements * (source.element_bytes or 0)
     # An index that is expanded along the last dimension selects whole rows.
     has_rows = indices.strides is not None and indices.strides[-1:] == (0,)
@@ -153,10 +114,8 @@ def _measure_gather(call: OperatorCall) -> Work | None:
 def _build_scatter(index: int, source: int, *, reads_target: bool) -> Formula:
     """Build a formula for values written or added to places of the first tensor."""
 
-    def compute(call: OperatorCall) -> Work | None:
-        target, indices, values = (call.get_tensor(entry) for entry in (0, index, source))
-        if target is None or values is None:
-            return None
+    def compute(call: OperatorCall) -> Work:
+        (target, values), indices = call.require_tensors(0, source), call.get_tensor(index)
         target_bytes = min(measure_tensor(target), values.elements * (target.element_bytes or 0))
         read = measure_tensor(values) + (0 if indices is None else measure_tensor(indices))
         return Work(read + (target_bytes if reads_target else 0), target_bytes, Bound.UPPER)
@@ -166,25 +125,23 @@ def _build_scatter(index: int, source: int, *, reads_target: bool) -> Formula:
 
 def _measure_embedding_backward(call: OperatorCall) -> Work | None:
     """``embedding_dense_backward(grad_output, indices, num_weights, ...)``."""
-    gradient, indices, rows = call.get_tensor(0), call.get_tensor(1), call.get_integer(2)
-    if gradient is None or indices is None or rows is None or not gradient.shape:
+    (gradient, indices), rows = call.require_tensors(0, 1), call.get_integer(2)
+    if rows is None or not gradient.shape:
         return None
     writes = rows * gradient.shape[-1] * (gradient.element_bytes or 0)
     return Work(measure_tensor(gradient) + measure_tensor(indices), writes, Bound.LOWER)
 
 
-def _measure_sort(call: OperatorCall) -> Work | None:
-    tensor = call.get_tensor(0)
-    if tensor is None:
-        return None
+def _measure_sort(call: OperatorCall) -> Work:
+    tensor = call.require_tensor(0)
     writes = tensor.elements * ((tensor.element_bytes or 0) + _INDEX_BYTES)
     return Work(measure_tensor(tensor), writes, Bound.LOWER)
 
 
 def _measure_topk(call: OperatorCall) -> Work | None:
     """``topk(self, k, dim, ...)``."""
-    tensor, count = call.get_tensor(0), call.get_integer(1)
-    if tensor is None or count is None or not tensor.shape:
+    tensor, count = call.require_tensor(0), call.get_integer(1)
+    if count is None or not tensor.shape:
         return None
     dimension = call.get_integer(2)
     length = tensor.shape[-1 if dimension is None else dimension] or 1
@@ -193,18 +150,16 @@ def _measure_topk(call: OperatorCall) -> Work | None:
     return Work(measure_tensor(tensor), writes, Bound.LOWER)
 
 
-def _build_pooling(
-    strides: int, paddings: int, dilations: int | None, ceil: int, *, indices: bool
-) -> Formula:
+def _build_pooling(dilations: int | None, ceil: int, *, indices: bool) -> Formula:
     """Build a formula for windows of the first tensor."""
 
     def compute(call: OperatorCall) -> Work | None:
-        tensor, kernel = call.get_tensor(0), call.get_integers(1)
-        padding = call.get_integers(paddings) or (0,)
-        if tensor is None or not kernel:
+        tensor, kernel = call.require_tensor(0), call.get_integers(1)
+        padding = call.get_integers(3) or (0,)
+        if not kernel:
             return None
         count = len(tensor.shape) - 2 if len(tensor.shape) > 3 else len(tensor.shape) - 1
-        stride = call.get_integers(strides) or kernel
+        stride = call.get_integers(2) or kernel
         dilation = (call.get_integers(dilations) if dilations is not None else None) or (1,)
         lists = [v * count if len(v) == 1 else v for v in (kernel, stride, padding, dilation)]
         if any(len(values) != count for values in lists) or 0 in lists[1]:
@@ -221,41 +176,33 @@ def _build_pooling(
     return compute
 
 
-def _build_resampling(size_index: int) -> Formula:
-    def compute(call: OperatorCall) -> Work | None:
-        tensor, sizes = call.get_tensor(0), call.get_integers(size_index)
-        if tensor is None or sizes is None or len(sizes) >= len(tensor.shape):
-            return None
-        leading = tensor.shape[: len(tensor.shape) - len(sizes)]
-        return Work(
-            measure_tensor(tensor), prod(leading) * prod(sizes) * (tensor.element_bytes or 0)
-        )
-
-    return compute
+def _measure_resampling(call: OperatorCall) -> Work | None:
+    """``upsample_*(self, output_size, ...)``."""
+    tensor, sizes = call.require_tensor(0), call.get_integers(1)
+    if sizes is None or len(sizes) >= len(tensor.shape):
+        return None
+    leading = tensor.shape[: len(tensor.shape) - len(sizes)]
+    return Work(measure_tensor(tensor), prod(leading) * prod(sizes) * (tensor.element_bytes or 0))
 
 
 def _measure_resampling_backward(call: OperatorCall) -> Work | None:
     """``upsample_*_backward(grad_output, output_size, input_size, ...)``."""
-    tensor, sizes = call.get_tensor(0), call.get_integers(2)
-    if tensor is None or sizes is None:
+    tensor, sizes = call.require_tensor(0), call.get_integers(2)
+    if sizes is None:
         return None
     return Work(measure_tensor(tensor), prod(sizes) * (tensor.element_bytes or 0))
 
 
-def _measure_recurrent_cell(call: OperatorCall) -> Work | None:
+def _measure_recurrent_cell(call: OperatorCall) -> Work:
     """``_thnn_fused_lstm_cell(input_gates, hidden_gates, cx, ...)`` writes state and workspace."""
-    gates, state = call.get_tensor(0), call.get_tensor(2)
-    if gates is None or state is None:
-        return None
+    gates, state = call.require_tensors(0, 2)
     read = sum(map(measure_tensor, call.tensors))
     return Work(read, 2 * measure_tensor(state) + measure_tensor(gates), Bound.UPPER)
 
 
 def _build_batch_norm_backward(gradient: int, image: int) -> Formula:
-    def compute(call: OperatorCall) -> Work | None:
-        read, inputs = _measure(call, gradient, image), call.get_tensor(image)
-        if read is None or inputs is None:
-            return None
+    def compute(call: OperatorCall) -> Work:
+        read, inputs = _measure(call, gradient, image), call.require_tensor(image)
         return Work(read, inputs.elements * ELEMENT_BYTES.get(inputs.dtype or "", 0), Bound.LOWER)
 
     return compute
@@ -264,12 +211,12 @@ def _build_batch_norm_backward(gradient: int, image: int) -> Formula:
 FORMULAS: Final[dict[str, Formula]] = {
     "_softmax": _measure_softmax,
     "_log_softmax": _measure_softmax,
-    "_softmax_backward_data": _measure_softmax_backward,
-    "_log_softmax_backward_data": _measure_softmax_backward,
+    "_softmax_backward_data": _measure_backward,
+    "_log_softmax_backward_data": _measure_backward,
     "native_layer_norm": build_map((0, 2, 3), (0,)),
-    "native_layer_norm_backward": _build_norm_backward(0, 1, (3, 4), 5),
+    "native_layer_norm_backward": _build_norm_backward((3, 4), 5),
     "_fused_rms_norm": build_map((0, 2), (0,)),
-    "_fused_rms_norm_backward": _build_norm_backward(0, 1, (3,), 4),
+    "_fused_rms_norm_backward": _build_norm_backward((3,), 4),
     # The statistics need all values before the first result: two reads, unless they stay in L2.
     "native_group_norm": build_map((0, 1, 2), (0,), Bound.LOWER),
     "native_group_norm_backward": build_map((0, 1, 2, 3, 4), (1,), Bound.LOWER),
@@ -282,12 +229,12 @@ FORMULAS: Final[dict[str, Formula]] = {
     "batch_norm_backward": _build_batch_norm_backward(0, 1),
     "native_dropout": _measure_dropout,
     "_fused_dropout": _measure_dropout,
-    "native_dropout_backward": _measure_dropout_backward,
+    "native_dropout_backward": _measure_backward,
     "nll_loss_forward": _measure_nll_loss,
     "nll_loss_backward": _measure_nll_loss_backward,
     "nll_loss2d_forward": _measure_nll_loss,
     "nll_loss2d_backward": _measure_nll_loss_backward,
-    "index_select": _build_selection(2),
+    "index_select": _measure_selection,
     "gather": _measure_gather,
     **dict.fromkeys(("_embedding_bag", "_embedding_bag_forward_only"), _measure_bag),
     "scatter_": _build_scatter(2, 3, reads_target=False),
@@ -299,19 +246,19 @@ FORMULAS: Final[dict[str, Formula]] = {
     "sort": _measure_sort,
     "argsort": _measure_sort,
     "topk": _measure_topk,
-    "max_pool2d_with_indices": _build_pooling(2, 3, 4, 5, indices=True),
-    "max_pool3d_with_indices": _build_pooling(2, 3, 4, 5, indices=True),
+    "max_pool2d_with_indices": _build_pooling(4, 5, indices=True),
+    "max_pool3d_with_indices": _build_pooling(4, 5, indices=True),
     "max_pool2d_with_indices_backward": build_map((0, 7), (1,)),
-    "avg_pool2d": _build_pooling(2, 3, None, 4, indices=False),
-    "avg_pool3d": _build_pooling(2, 3, None, 4, indices=False),
+    "avg_pool2d": _build_pooling(None, 4, indices=False),
+    "avg_pool3d": _build_pooling(None, 4, indices=False),
     "avg_pool2d_backward": build_map((0,), (1,)),
-    "_adaptive_avg_pool2d": _build_resampling(1),
+    "_adaptive_avg_pool2d": _measure_resampling,
     "_adaptive_avg_pool2d_backward": build_map((0,), (1,)),
     **dict.fromkeys(
         (f"upsample_{kind}" for kind in ("nearest1d", "nearest2d", "nearest3d", "bilinear2d")),
-        _build_resampling(1),
+        _measure_resampling,
     ),
-    **dict.fromkeys(("_upsample_nearest_exact2d", "upsample_bicubic2d"), _build_resampling(1)),
+    **dict.fromkeys(("_upsample_nearest_exact2d", "upsample_bicubic2d"), _measure_resampling),
     **dict.fromkeys(
         ("upsample_nearest2d_backward", "upsample_bilinear2d_backward"),
         _measure_resampling_backward,

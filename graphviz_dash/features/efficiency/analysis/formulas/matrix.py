@@ -26,8 +26,8 @@ def measure_tensor(tensor: Tensor) -> int:
 def _measure_product(
     call: OperatorCall, left: int, right: int, addend: int | None = None
 ) -> Work | None:
-    a, b = call.get_tensor(left), call.get_tensor(right)
-    if a is None or b is None or len(a.shape) < 2 or len(b.shape) < 2:
+    a, b = call.require_tensors(left, right)
+    if len(a.shape) < 2 or len(b.shape) < 2:
         return None
     rows, inner = a.shape[-2:]
     columns = b.shape[-1]
@@ -41,8 +41,8 @@ def _measure_product(
 
 
 def _measure_vector_product(call: OperatorCall, left: int, right: int) -> Work | None:
-    a, x = call.get_tensor(left), call.get_tensor(right)
-    if a is None or x is None or not a.shape or len(x.shape) != 1:
+    a, x = call.require_tensors(left, right)
+    if not a.shape or len(x.shape) != 1:
         return None
     result = prod(a.shape[:-1])
     return Work(
@@ -57,8 +57,8 @@ def _measure_scaled_product(call: OperatorCall) -> Work | None:
     """``_scaled_mm(a, b, scale_a, scale_b, bias, scale_result, out_dtype)``."""
     work = _measure_product(call, 0, 1)
     kind = SCALAR_TYPES.get(call.get_integer(6) or -1)
-    a, b = call.get_tensor(0), call.get_tensor(1)
-    if work is None or a is None or b is None:
+    a, b = call.require_tensors(0, 1)
+    if work is None:
         return None
     scales = sum(measure_tensor(scale) for scale in map(call.get_tensor, (2, 3, 4)) if scale)
     size = ELEMENT_BYTES.get(kind or "", a.element_bytes or 0)
@@ -72,8 +72,8 @@ def _measure_scaled_product(call: OperatorCall) -> Work | None:
 
 def _measure_grouped_product(call: OperatorCall) -> Work | None:
     """``_grouped_mm(a, b, offsets)`` with rows of ``a`` grouped by matrix of ``b``."""
-    a, b = call.get_tensor(0), call.get_tensor(1)
-    if a is None or b is None or (len(a.shape), len(b.shape)) != (2, 3):
+    a, b = call.require_tensors(0, 1)
+    if (len(a.shape), len(b.shape)) != (2, 3):
         return None
     rows, inner = a.shape
     columns = b.shape[2]
@@ -85,13 +85,9 @@ def _measure_grouped_product(call: OperatorCall) -> Work | None:
     )
 
 
-def _build_convolution_formula(
-    input_index: int, weight_index: int, stride: int, padding: int, dilation: int
-) -> Formula:
+def _build_convolution_formula(stride: int, padding: int, dilation: int) -> Formula:
     def compute(call: OperatorCall) -> Work | None:
-        image, weight = call.get_tensor(input_index), call.get_tensor(weight_index)
-        if image is None or weight is None:
-            return None
+        image, weight = call.require_tensors(0, 1)
         steps, spreads = call.get_integers(stride), call.get_integers(dilation)
         output = _compute_output_shape(image, weight, steps, call.get_integers(padding), spreads)
         if output is None:
@@ -168,20 +164,15 @@ def _measure_convolution(call: OperatorCall) -> Work | None:
     """``convolution(input, weight, bias, stride, padding, dilation, transposed, ...)``."""
     if call.get_flag(6):
         return _measure_transposed(call, 3, 4, 5, 7, 8)
-    work = _build_convolution_formula(0, 1, 3, 4, 5)(call)
+    work = _build_convolution_formula(3, 4, 5)(call)
     return work if isinstance(work, Work) else None
-
-
-def _measure_cudnn_transposed(call: OperatorCall) -> Work | None:
-    """``cudnn_convolution_transpose(self, weight, padding, output_padding, stride, dilation)``."""
-    return _measure_transposed(call, 4, 2, 5, 3, 6)
 
 
 def _measure_transposed(
     call: OperatorCall, stride: int, padding: int, dilation: int, output_padding: int, groups: int
 ) -> Work | None:
-    image, weight = call.get_tensor(0), call.get_tensor(1)
-    if image is None or weight is None or len(image.shape) != len(weight.shape):
+    image, weight = call.require_tensors(0, 1)
+    if len(image.shape) != len(weight.shape):
         return None
     count = len(image.shape) - 2
     lists = [call.get_integers(index) for index in (stride, padding, dilation, output_padding)]
@@ -208,10 +199,8 @@ def _measure_transposed(
 def _measure_convolution_backward(call: OperatorCall) -> tuple[WorkPart, ...] | None:
     """``convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation,
     transposed, output_padding, groups, output_mask)``."""
-    gradient, image, weight = (call.get_tensor(index) for index in range(3))
+    gradient, image, weight = call.require_tensors(0, 1, 2)
     mask = call.arguments[10] if len(call.arguments) > 10 else None
-    if gradient is None or image is None or weight is None:
-        return None
     positions = image.elements if call.get_flag(7) else gradient.elements
     flops = 2 * positions * prod(weight.shape[1:])
     wants = mask if isinstance(mask, tuple) and len(mask) == 3 else (True, True, False)
@@ -250,12 +239,13 @@ FORMULAS: Final[dict[str, Formula]] = {
     "_grouped_mm": _measure_grouped_product,
     "convolution": _measure_convolution,
     "_convolution": _measure_convolution,
-    "cudnn_convolution": _build_convolution_formula(0, 1, 3, 2, 4),
-    "cudnn_convolution_relu": _build_convolution_formula(0, 1, 3, 4, 5),
-    "cudnn_convolution_add_relu": _build_convolution_formula(0, 1, 5, 6, 7),
-    "cudnn_convolution_transpose": _measure_cudnn_transposed,
-    "_conv_depthwise2d": _build_convolution_formula(0, 1, 4, 5, 6),
-    "conv_depthwise3d": _build_convolution_formula(0, 1, 4, 5, 6),
+    "cudnn_convolution": _build_convolution_formula(3, 2, 4),
+    "cudnn_convolution_relu": _build_convolution_formula(3, 4, 5),
+    "cudnn_convolution_add_relu": _build_convolution_formula(5, 6, 7),
+    # ``cudnn_convolution_transpose(self, weight, padding, output_padding, stride, dilation)``
+    "cudnn_convolution_transpose": lambda call: _measure_transposed(call, 4, 2, 5, 3, 6),
+    "_conv_depthwise2d": _build_convolution_formula(4, 5, 6),
+    "conv_depthwise3d": _build_convolution_formula(4, 5, 6),
     "convolution_backward": _measure_convolution_backward,
 }
 """Formulas by operator."""

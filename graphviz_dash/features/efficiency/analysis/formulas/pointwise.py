@@ -96,11 +96,9 @@ def _choose_dtype(tensors: tuple[Tensor, ...]) -> str | None:
     )
 
 
-def _measure_copy(call: OperatorCall) -> Work | None:
+def _measure_copy(call: OperatorCall) -> Work:
     """``copy_(self, source)``."""
-    target, source = call.get_tensor(0), call.get_tensor(1)
-    if target is None or source is None:
-        return None
+    target, source = call.require_tensors(0, 1)
     return Work(measure_tensor(source), measure_tensor(target))
 
 
@@ -122,8 +120,8 @@ def _measure_reduction(call: OperatorCall, *, dims: int = 1, index_bytes: int = 
 
     ``index_bytes``: additional bytes per result, for positions.
     """
-    tensor = call.get_tensor(0)
-    if tensor is None or tensor.element_bytes is None:
+    tensor = call.require_tensor(0)
+    if tensor.element_bytes is None:
         return None
     axes = call.get_integers(dims)
     if axes is None:
@@ -138,22 +136,21 @@ def _measure_reduction(call: OperatorCall, *, dims: int = 1, index_bytes: int = 
 
 
 def _measure_argument(call: OperatorCall) -> Work | None:
-    work = _measure_reduction(call)
-    tensor = call.get_tensor(0)
-    if work is None or tensor is None or not tensor.element_bytes:
+    work, tensor = _measure_reduction(call), call.require_tensor(0)
+    if work is None or not tensor.element_bytes:
         return None
     return Work(work.read_bytes, work.written_bytes // tensor.element_bytes * 8)
 
 
 def _measure_same_size(call: OperatorCall) -> Work | None:
-    tensor = call.get_tensor(0)
-    return None if tensor is None else _build((tensor,), tensor.elements, tensor.dtype)
+    tensor = call.require_tensor(0)
+    return _build((tensor,), tensor.elements, tensor.dtype)
 
 
 def _measure_triangle(call: OperatorCall) -> Work | None:
     """``tril(self, diagonal)`` and ``triu`` read one side of the diagonal only."""
-    tensor, diagonal = call.get_tensor(0), call.get_integer(1) or 0
-    if tensor is None or tensor.element_bytes is None or len(tensor.shape) < 2:
+    tensor, diagonal = call.require_tensor(0), call.get_integer(1) or 0
+    if tensor.element_bytes is None or len(tensor.shape) < 2:
         return None
     rows, columns = tensor.shape[-2:]
     is_lower = call.name == "tril"
@@ -164,15 +161,12 @@ def _measure_triangle(call: OperatorCall) -> Work | None:
     return Work(batch * count * tensor.element_bytes, tensor.elements * tensor.element_bytes)
 
 
-def _measure_fill(call: OperatorCall) -> Work | None:
-    tensor = call.get_tensor(0)
-    return None if tensor is None else Work(0, measure_tensor(tensor))
-
-
 FORMULAS: Final[dict[str, Formula]] = {
     "copy_": _measure_copy,
     "arange": _measure_range,
-    **dict.fromkeys(("fill_", "zero_"), _measure_fill),
+    **dict.fromkeys(
+        ("fill_", "zero_"), lambda call: Work(0, measure_tensor(call.require_tensor(0)))
+    ),
     **dict.fromkeys(
         ("sum", "mean", "amax", "amin", "any", "all", "prod", "nansum", "logsumexp"),
         _measure_reduction,
