@@ -54,28 +54,22 @@ class InputOrigin(Struct, frozen=True):
 
 def find_input_origin(frame: CompiledFrame | None, name: str, line: UserLine | None) -> InputOrigin:
     """Find the origin of an input; ``line`` comes from torch."""
-    if frame is None or frame.code is None:
-        return InputOrigin(name, line)
-    numbered = _NUMBERED.match(name)
-    if numbered is None:
-        return InputOrigin(name, line or _find_first_use(frame.code, name))
-    index = int(numbered["arg"]) if numbered["arg"] is not None else int(numbered["primal"]) - 1
-    names = _parse_inputs(frame.code)
-    if not 0 <= index < len(names):
-        return InputOrigin(name, line)
-    return InputOrigin(names[index], line or _find_first_use(frame.code, names[index]))
+    code, numbered = _get_code(frame), _NUMBERED.match(name)
+    if numbered is not None:
+        index = int(numbered["arg"]) if numbered["arg"] is not None else int(numbered["primal"]) - 1
+        names = _parse_inputs(code)
+        if not 0 <= index < len(names):
+            return InputOrigin(name, line)
+        name = names[index]
+    return InputOrigin(name, line or _find_first_use(code, name))
 
 
 def find_first_cpu_use(frame: CompiledFrame | None) -> UserLine | None:
     """Find the line that first uses an input on the CPU; None if none does."""
-    if frame is None or frame.code is None:
-        return None
-    signature = _SIGNATURE.search(frame.code)
-    for name in _CPU_INPUT.findall(signature["inputs"] if signature else ""):
-        line = _find_first_use(frame.code, name)
-        if line is not None:
-            return line
-    return None
+    code = _get_code(frame)
+    signature = _SIGNATURE.search(code)
+    names = _CPU_INPUT.findall(signature["inputs"] if signature else "")
+    return next(filter(None, (_find_first_use(code, name) for name in names)), None)
 
 
 def find_first_write(frame: CompiledFrame | None, names: Sequence[str] = ()) -> UserLine | None:
@@ -83,13 +77,12 @@ def find_first_write(frame: CompiledFrame | None, names: Sequence[str] = ()) -> 
 
     Checks ``names`` (Dynamo's or Inductor's), or all inputs except parameters and buffers.
     """
-    if frame is None or frame.code is None:
-        return None
+    code = _get_code(frame)
     origins = [find_input_origin(frame, name, None).name for name in names]
-    inputs = _parse_inputs(frame.code)
+    inputs = _parse_inputs(code)
     targets = origins or [name for name in inputs if not name.startswith(_MODULE_PREFIXES)]
     aliases = dict.fromkeys(targets)
-    for text, line in _iter_statements(frame.code):
+    for text, line in _iter_statements(code):
         renamed = _ALIAS_ASSIGNMENT.match(text)
         if renamed and renamed[2] in aliases:
             aliases[renamed[1]] = None
@@ -102,9 +95,8 @@ def find_first_write(frame: CompiledFrame | None, names: Sequence[str] = ()) -> 
 
 def find_first_call(frame: CompiledFrame | None, pattern: re.Pattern[str]) -> UserLine | None:
     """Find the line of the first matching statement of Dynamo's graph."""
-    if frame is None or frame.code is None:
-        return None
-    return next((line for text, line in _iter_statements(frame.code) if pattern.search(text)), None)
+    statements = _iter_statements(_get_code(frame))
+    return next((line for text, line in statements if pattern.search(text)), None)
 
 
 def find_node_line(frame: CompiledFrame | None, name: str) -> UserLine | None:
@@ -127,6 +119,11 @@ def get_frame_lines(frame: CompiledFrame | None) -> tuple[UserLine, ...]:
         else (frame.location,)
     )
     return (*place, *frame.callers)
+
+
+def _get_code(frame: CompiledFrame | None) -> str:
+    """Return the code of Dynamo's graph; empty if not recorded."""
+    return (frame and frame.code) or ""
 
 
 def _parse_inputs(code: str) -> list[str]:

@@ -37,7 +37,7 @@ def _measure_softmax(call: OperatorCall) -> Work:
 
 
 def _measure_backward(call: OperatorCall) -> Work:
-    """A gradient and an output or a mask, such as ``_softmax_backward_data(grad_output, output, ...)``."""
+    """A gradient, and an output or a mask: ``_softmax_backward_data(grad_output, output, ...)``."""
     gradient, output = call.require_tensors(0, 1)
     read = measure_tensor(gradient) + measure_tensor(output)
     return Work(read, gradient.elements * (gradient.element_bytes or 0))
