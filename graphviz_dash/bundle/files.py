@@ -98,8 +98,11 @@ def open_replacement(path: Path) -> Iterator[IO[bytes]]:
     """Open a new file that replaces ``path`` if the block succeeds and is removed otherwise.
 
     Raises:
-        OSError: Writing failed (names ``path``).
+        OSError: ``path`` is a device, pipe, socket or folder, or writing failed (names ``path``).
     """
+    if path.exists() and not path.is_file():
+        # Root could replace /dev/null, which all programs need.
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     part = path.with_name(f".{path.name[:_MAX_NAME]}.{secrets.token_hex(4)}.part")
     try:
         try:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import errno
 import gzip
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,20 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, path: str) -> No
         replace_file(tmp_path / path),
     ):
         pass
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_device_or_pipe_is_not_replaced(tmp_path: Path, is_link: bool) -> None:
+    pipe, target = tmp_path / "pipe", tmp_path / "target"
+    os.mkfifo(pipe)
+    if is_link:
+        target.symlink_to(pipe)
+    else:
+        target = pipe
+    with pytest.raises(InputError, match="not a regular file"), replace_file(target):
+        pass
+    assert stat.S_ISFIFO(target.stat().st_mode)
+    assert target.is_symlink() == is_link
 
 
 def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
