@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.nodes.conditional_runs import ConditionalRuns
 from graphviz_dash.analysis.nodes.measured_graph import UNTRACED, MeasuredGraph
 from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
 from graphviz_dash.analysis.nodes.replay_faults import GraphFaults
@@ -19,6 +20,7 @@ from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.graph.drawing.node_note import build_node_lines
 from graphviz_dash.features.prediction.analysis.needs import NodeNeed
 from graphviz_dash.features.prediction.stream_narrative import format_need
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import (
     BatchMemOpParams,
     ConditionalParams,
@@ -79,11 +81,13 @@ def build_node_card(
     needs: Sequence[NodeNeed] = (),
     faults: GraphFaults | None = None,
     position: int | None = None,
+    runs: ConditionalRuns | None = None,
 ) -> NodeCard:
     """Build the card of a node (IndexError if there is none).
 
     ``samples`` are durations in ns, shape (replays,). ``measured`` is the launched graph, which
-    provides the slack. ``position`` is the node's place in the graph of ``faults``.
+    provides the slack. ``position`` is the node's place in the graph of ``faults``. ``runs`` are
+    those of a conditional node.
     """
     row = table.rows[index]
     label = escape_control_characters(row.node.label)
@@ -104,6 +108,7 @@ def build_node_card(
                 "Time over replays",
                 (
                     *_build_time_fields(row, table),
+                    *_build_run_fields(runs),
                     *_build_slack_fields(table, index, measured),
                     *_build_eager_fields(eager),
                 ),
@@ -276,6 +281,30 @@ def _build_time_fields(row: NodeRow, table: NodeTable) -> tuple[Field, ...]:
         Field("Stream", str(times.stream), "of the first replay"),
         Field("Matched by", times.method, f"confidence {format_percent(times.confidence)}"),
     )
+
+
+def _build_run_fields(runs: ConditionalRuns | None) -> tuple[Field, ...]:
+    """Build the runs of a conditional node's bodies; empty for other nodes."""
+    if runs is None:
+        return ()
+    bodies = " and ".join(
+        _ABSENT_TEXT if count is None else format_count(count) for count in runs.body_replays
+    )
+    method = f"by {runs.method}" if runs.method else ""
+    fields = [Field("Bodies ran in", f"{bodies} of {runs.replays} replays", method)]
+    if isinstance(runs.iterations, Missing):
+        fields.append(Field("Iterations", _ABSENT_TEXT, runs.iterations.reason))
+    elif runs.iterations:
+        mean = sum(runs.iterations) / len(runs.iterations)
+        text = f"{min(runs.iterations)} to {max(runs.iterations)}"
+        fields.append(Field("Iterations", text, f"{mean:.3g} on average"))
+    if runs.time is not None:
+        fields += [
+            Field("Loop", format_ns(runs.time.loop_ns), "median, to the end of the last iteration"),
+            Field("Last iteration", format_ns(runs.time.iteration_ns), "without nested loops"),
+            Field("Maximum iterations", format_count(max(runs.time.limits)), "if all last as long"),
+        ]
+    return tuple(fields)
 
 
 def _build_slack_fields(

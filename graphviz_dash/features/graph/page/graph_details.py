@@ -47,6 +47,8 @@ from graphviz_dash.units import format_ns, format_percent
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
+    from graphviz_dash.analysis.nodes.concurrency import Concurrency
+    from graphviz_dash.analysis.nodes.conditional_runs import ConditionalRuns
     from graphviz_dash.analysis.nodes.node_table import NodeTable
     from graphviz_dash.features.graph.diff.graph_pair import GraphPair
 
@@ -132,6 +134,7 @@ def _show_node(selection: SelectedExperiment, owner: tuple[str, str, int]) -> No
         get_node_needs(selection.key, run, outer, (graph, index)),
         get_graph_faults(selection.key, run, outer),
         row,
+        _find_runs(get_concurrency(selection.key, run, outer), graph, index),
     )
     limit_fields = _list_limit_fields(selection.key, run, outer, row)
     if limit_fields:
@@ -154,6 +157,18 @@ def _show_node(selection: SelectedExperiment, owner: tuple[str, str, int]) -> No
             args=(source,),
             help="Highlights the nodes launched by the same line.",
         )
+
+
+def _find_runs(
+    concurrency: Concurrency | Missing, graph: str, index: int
+) -> ConditionalRuns | None:
+    """Return the runs of a conditional node, or None for another node."""
+    if isinstance(concurrency, Missing):
+        return None
+    return next(
+        (runs for runs in concurrency.conditionals if (runs.graph, runs.node) == (graph, index)),
+        None,
+    )
 
 
 def _find_outer_graph(selection: SelectedExperiment, run_name: str, graph_id: str) -> str:

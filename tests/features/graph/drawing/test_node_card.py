@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from graphviz_dash.analysis.attribution.attribution import attribute_graph
+from graphviz_dash.analysis.nodes.conditional_runs import find_conditional_runs
 from graphviz_dash.analysis.nodes.node_table import build_node_table, build_table
 from graphviz_dash.analysis.replays.replays import match_replays
 from graphviz_dash.features.graph.drawing.node_card import Field, NodeCard, build_node_card
@@ -26,7 +27,7 @@ from graphviz_dash.model.graph import (
     SemaphoreParams,
 )
 from graphviz_dash.model.run import Run
-from tests.analysis.replays.test_conditionals import GRAPHS
+from tests.analysis.replays.test_conditionals import GRAPHS, scene_of
 
 
 def fields(card: NodeCard) -> dict[str, Field]:
@@ -142,6 +143,28 @@ def test_a_kernel_whose_code_was_read_shows_its_part_of_programmatic_launch() ->
     table = build_node_table(graph, attribute_graph(graph), None)
     found = fields(build_node_card(table, 0, np.zeros(0, dtype=np.int64)))
     assert (found["Waits for earlier"].text, found["Releases later"].text) == ("yes", "no")
+
+
+def test_a_conditional_node_tells_its_runs() -> None:
+    scene = scene_of([["m0", "yes", "shared", "turn", "shared", "m4"], ["m0", "no", "m4"]])
+    matched = match_replays(GRAPHS, scene.trace())
+    choose, repeat, _ = find_conditional_runs(GRAPHS, GRAPHS[0], matched)
+    table = build_node_table(GRAPHS[0], attribute_graph(GRAPHS[0]), matched, GRAPHS)
+    cards = [
+        fields(build_node_card(table, runs.node, np.zeros(0, dtype=np.int64), runs=runs))
+        for runs in (choose, repeat)
+    ]
+    assert [card["Bodies ran in"].text for card in cards] == [
+        "1 and 1 of 2 replays",
+        "1 of 2 replays",
+    ]
+    assert "Iterations" not in cards[0]
+    assert (cards[1]["Iterations"].text, cards[1]["Iterations"].note) == (
+        "–",
+        "the profiler records only the last iteration of a While in each replay",
+    )
+    # From the end of shared at 145 to the end of the loop at 155; turn and shared take 10 ns.
+    assert cards[1]["Maximum iterations"].text == "2"
 
 
 def test_a_node_in_a_body_says_where_it_is() -> None:
