@@ -149,7 +149,13 @@ def rename_fields(content: bytes, kind: Any) -> bytes:
     Raises:
         msgspec.DecodeError: Not JSON.
     """
-    return msgspec.json.encode(_rename(Raw(content), inspect.type_info(kind)))
+    return msgspec.json.encode(_rename(Raw(content), _inspect(kind)))
+
+
+@cache
+def _inspect(kind: Any) -> inspect.Type:
+    """Describe a type once, which costs more than decoding a small part."""
+    return inspect.type_info(kind)
 
 
 def _rename(content: Raw, info: inspect.Type) -> object:
@@ -196,7 +202,7 @@ def _has_new_fields(record: type[Struct]) -> bool:
     """Test if a record, or one in its fields, has a renamed field or value."""
     if record in RENAMED_FIELDS or any(record is owner for owner, _ in RENAMED_VALUES):
         return True
-    info = inspect.type_info(record)
+    info = _inspect(record)
     assert isinstance(info, inspect.StructType)
     return any(_has_new_names(field.type) for field in info.fields)
 
