@@ -34,7 +34,7 @@ def standing_tab(visitor: BrowserContext, address: str) -> Iterator[Page]:
     """A tab of the dashboard at ``address``, on a page that shows nothing."""
     with tab(visitor) as page:
         page.goto(f"{address}/{_NOWHERE}")
-        expect(page.get_by_text(_NOT_HERE)).to_be_visible()
+        page.get_by_text(_NOT_HERE).wait_for()
         yield page
 
 
@@ -72,7 +72,7 @@ def leave_for(page: Page, path: str) -> None:
 def _leave(page: Page) -> None:
     if not page.url.endswith(_NOWHERE):
         leave_for(page, _NOWHERE)
-        expect(page.get_by_text(_NOT_HERE)).to_be_visible()
+        page.get_by_text(_NOT_HERE).wait_for()
     idle(page)
     expect(page.locator("canvas, .js-plotly-plot, table")).to_have_count(0)
 
@@ -85,6 +85,6 @@ def step(page: Page, path: str) -> None:
 def show(page: Page, query: str) -> None:
     """Make a tab of the components' site show a component again."""
     step(page, "")
-    expect(page.get_by_text("nothing is shown")).to_be_visible()
+    page.get_by_text("nothing is shown").wait_for()
     idle(page)
     step(page, f"?show={query}")

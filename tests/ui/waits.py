@@ -5,7 +5,7 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Locator, Page, WebSocketRoute, expect
+from playwright.sync_api import Locator, Page, TimeoutError, WebSocketRoute, expect
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from graphviz_dash.ui.page.registry import PAGES
@@ -16,12 +16,13 @@ from tests.serving import print_server_stacks
 def idle(page: Page) -> None:
     """Wait until the page's script has run, because it may draw elements again.
 
-    Prints the browser's state and the server's stacks if that takes too long.
+    Prints the browser's state and the server's stacks if that takes too long. An assertion would
+    describe the whole page for screen readers at each retry.
     """
     ready = '[data-testid="stApp"][data-test-script-state="notRunning"]'
     try:
-        expect(page.locator(ready)).to_be_visible()
-    except AssertionError:
+        page.locator(ready).wait_for(timeout=PATIENCE_MS)
+    except TimeoutError:
         state = page.get_by_test_id("stApp").get_attribute("data-test-script-state")
         print(f"Script state in the browser: {state}", file=sys.stderr)
         print_server_stacks()
