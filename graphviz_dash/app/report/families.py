@@ -10,6 +10,7 @@ from graphviz_dash.analysis.loop.family_report import (
     build_loop_report,
     has_many_graphs,
 )
+from graphviz_dash.app.report.report_tables import escape_html
 from graphviz_dash.features.ladder.analysis.coverage import build_coverage
 from graphviz_dash.features.ladder.analysis.ladder_advice import (
     build_ladder_basis,
@@ -27,7 +28,6 @@ from graphviz_dash.features.ladder.narrative import (
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.engine_steps import describe_eager_steps, format_size_range
-from graphviz_dash.ui.page.markup import escape_html
 from graphviz_dash.units import format_count, format_percent
 
 

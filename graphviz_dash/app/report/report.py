@@ -15,6 +15,7 @@ from graphviz_dash.analysis.replay_check import ReplayDiagnosis, WrongOperator
 from graphviz_dash.app.report.families import generate_family_sections
 from graphviz_dash.app.report.report_tables import (
     Row,
+    escape_html,
     format_kernels_section,
     format_metrics_section,
     format_row_table,
@@ -75,7 +76,6 @@ from graphviz_dash.narrative.summary import (
     format_break_even_title,
     list_provenance,
 )
-from graphviz_dash.ui.page.markup import escape_html
 from graphviz_dash.units import format_ns
 
 _STYLE: Final = Path(__file__).with_name("report.css")

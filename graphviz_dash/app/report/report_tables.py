@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 from typing import Final, TypeAlias, TypeVar
 
 from graphviz_dash.analysis.comparison.result import Comparison
@@ -22,7 +23,6 @@ from graphviz_dash.narrative.columns import Column
 from graphviz_dash.narrative.low_confidence import describe_low_confidence
 from graphviz_dash.narrative.numbers import format_spread
 from graphviz_dash.narrative.summary import explain_unlisted_kernels, format_metric_title
-from graphviz_dash.ui.page.markup import escape_html
 from graphviz_dash.units import format_count, format_ns
 
 Row: TypeAlias = list[str | tuple[str, str]]
@@ -200,3 +200,8 @@ def _format_signed_ns(ns: float) -> str:
     if not ns:
         return "0"
     return f"{'+' if ns > 0 else '−'}{format_ns(abs(ns))}"
+
+
+def escape_html(value: object) -> str:
+    """Escape a value for HTML and make control characters visible."""
+    return escape(escape_control_characters(str(value)))
