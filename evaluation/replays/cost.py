@@ -1,7 +1,8 @@
 """Cost of the watch of memory: ``python -m evaluation.replays.cost``.
 
 Needs a GPU. Blocks of steps with watched and with plain replays alternate in one process, and every
-second pair begins with the watched block. The cost is the median ratio of the blocks of a pair.
+second pair begins with the watched block. The cost is the median over two neighbouring pairs of
+their mean ratio, because the second block of a pair can be slower than the first.
 ``loop`` replays one graph without other work,
 ``server`` runs the example server, and ``script`` a program of others.
 """
@@ -91,7 +92,11 @@ class Alternation:
     def describe(self, name: str) -> dict[str, Any]:
         """Return the cost in us and percent of a step, with a 95% interval."""
         pairs = self.list_pairs()
-        percentages = [100 * (watch / plain - 1) for plain, watch in pairs]
+        ratios = [watch / plain for plain, watch in pairs]
+        percentages = [
+            100 * (math.sqrt(first * second) - 1)
+            for first, second in zip(ratios[::2], ratios[1::2], strict=False)
+        ]
         step = 1e6 * statistics.median(plain for plain, _ in pairs)
         percent = statistics.median(percentages)
         return {
