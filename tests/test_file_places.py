@@ -220,10 +220,7 @@ READS: Final[Mapping[str, Sequence[str]]] = {
         "graphviz_dash/app/report/report.py:render_report",
         "graphviz_dash/bundle/references.py:read_published_launch",
         "graphviz_dash/features/efficiency/analysis/ceilings_choice.py:load_shipped_ceilings",
-        "graphviz_dash/features/graph/page/component/__init__.py:_get_component",
-        "graphviz_dash/features/perfetto/page/component/__init__.py:_get_component",
-        "graphviz_dash/features/timeline/page/component/__init__.py:_get_component",
-        "graphviz_dash/features/torch_compile/page/program/__init__.py:_get_component",
+        "graphviz_dash/ui/components/creation.py:create_component",
         "graphviz_dash/ui/components/scripts.py:_collect_modules",
     ),
     "tests/test_faults.py::test_each_read_of_a_bundle": (

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from msgspec import Struct
 
+from graphviz_dash.analysis.replays.replays import find_root
 from graphviz_dash.model.graph import CapturedGraph, ConditionalParams, ConditionalType
 from graphviz_dash.model.run import Run
 
@@ -25,7 +24,7 @@ class WhileLoops(Struct, frozen=True):
 def find_while_loops(run: Run, graph: CapturedGraph) -> WhileLoops | None:
     """Find the While nodes of a launched graph. None without any."""
     parents = {child.id: child for child in run.graphs}
-    descendants = [child for child in run.graphs if _find_root(child, parents) == graph.id]
+    descendants = [child for child in run.graphs if find_root(child, parents) == graph.id]
     count = sum(_has_loop(node.params) for child in descendants for node in child.nodes)
     if not count:
         return None
@@ -39,12 +38,6 @@ def find_while_loops(run: Run, graph: CapturedGraph) -> WhileLoops | None:
 
 def _has_loop(params: object) -> bool:
     return isinstance(params, ConditionalParams) and params.type is ConditionalType.WHILE
-
-
-def _find_root(graph: CapturedGraph, graphs: Mapping[str, CapturedGraph]) -> str:
-    while graph.parent is not None and graph.parent[0] in graphs:
-        graph = graphs[graph.parent[0]]
-    return graph.id
 
 
 def _get_replay_times(run: Run, graph: str) -> tuple[int, ...]:

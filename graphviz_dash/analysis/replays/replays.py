@@ -9,6 +9,7 @@ the confidence.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -249,7 +250,7 @@ class _Catalogue:
         top = [graph for graph in graphs if graph.parent is None]
         flats = [flat for graph in top for flat in list_flat_variants(graph, by_id)]
         self.graphs = tuple(by_id)
-        self.root_of = tuple(_find_root(graph, by_id) for graph in graphs)
+        self.root_of = tuple(find_root(graph, by_id) for graph in graphs)
         self.roots = [flat.root for flat in flats]
         self.signatures = Signatures(tuple(flat.graph for flat in flats), shapes=shapes)
         codes = [self.signatures.get_graph_codes(flat.graph.id) for flat in flats]
@@ -317,7 +318,8 @@ class _Catalogue:
         )
 
 
-def _find_root(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> str:
+def find_root(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]) -> str:
+    """Return the id of the outermost graph around ``graph``."""
     while graph.parent is not None and graph.parent[0] in by_id:
         graph = by_id[graph.parent[0]]
     return graph.id

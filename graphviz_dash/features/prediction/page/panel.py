@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import streamlit as st
 
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker
@@ -32,6 +30,7 @@ from graphviz_dash.ui.page.markup import (
     format_text,
     show_markup,
 )
+from graphviz_dash.ui.page.rules import format_inline_code
 from graphviz_dash.ui.page.widgets import format_tiles
 from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio
 
@@ -62,7 +61,7 @@ def format_blockers(prediction: Prediction) -> str:
     else:
         body = format_element("p", "None found in the trace", "muted")
     unavailable = "".join(
-        format_element("p", f"Not available: {_format_inline_code(line)}.", "muted")
+        format_element("p", f"Not available: {format_inline_code(line)}.", "muted")
         for line in list_unchecked(prediction)
     )
     return format_element("h3", "Capture blockers") + body + unavailable
@@ -132,15 +131,11 @@ def _format_blocker(blocker: Blocker, prediction: Prediction) -> str:
         + format_text("code", blocker.source or blocker.op or "", "rule-id"),
     )
     facts = format_text("p", format_blocker_facts(blocker, prediction), "muted")
-    advice = format_element("p", "<b>Fix:</b> " + _format_inline_code(blocker.rule.advice))
+    advice = format_element("p", "<b>Fix:</b> " + format_inline_code(blocker.rule.advice))
     return format_element("article", head + facts + advice, f"blocker {kind}")
 
 
 def _format_list(lines: list[str] | tuple[str, ...]) -> str:
     return format_element(
-        "ul", "".join(format_element("li", _format_inline_code(line)) for line in lines), "notes"
+        "ul", "".join(format_element("li", format_inline_code(line)) for line in lines), "notes"
     )
-
-
-def _format_inline_code(words: str) -> str:
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape_html(words))

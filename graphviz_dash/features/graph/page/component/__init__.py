@@ -7,7 +7,6 @@ unfolding, zooming and panning do not run the script of the page.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,12 +22,12 @@ from graphviz_dash.ui.components.component_data import (
     get_theme_colours,
     to_plain_data,
 )
-from graphviz_dash.ui.components.scripts import join_modules
+from graphviz_dash.ui.components.creation import create_component, ignore_change
 from graphviz_dash.ui.components.selection import resolve_selection
 
 __all__ = ["build_routes", "render_dag"]
 
-_FOLDER: Final = Path(__file__).parent
+_SCRIPT: Final = Path(__file__).with_name("dag.js")
 _AGAINST_PARAMETERS: Final = ("against", "against_run", "against_graph")
 
 _MAX_SEARCH_LENGTH: Final = 200
@@ -94,7 +93,7 @@ def render_dag(
             and runs the script again.
         key: key of the widget.
     """
-    state = _get_component()(
+    state = create_component(_SCRIPT, _HTML)(
         data=to_plain_data(
             DagData(
                 experiment=experiment_key,
@@ -113,7 +112,7 @@ def render_dag(
         on_selected_change=lambda: _handle_click(key, on_select),
         on_found_change=lambda: _handle_search(key, on_find),
         on_fold_change=lambda: _handle_fold(key, on_fold),
-        on_loaded_change=_ignore_change,
+        on_loaded_change=ignore_change,
     )
     return resolve_selection(f"{key}:selection", state.get("selected"), selected, _read_node)
 
@@ -137,20 +136,6 @@ def _handle_fold(key: str, on_fold: Callable[[str], None] | None) -> None:
         on_fold(by)
 
 
-def _ignore_change() -> None:
-    """Do nothing: only the run of the script is needed."""
-
-
 def _read_node(click: dict[str, Any]) -> int | None:
     node = click.get("node")
     return node if isinstance(node, int) else None
-
-
-@cache
-def _get_component() -> Any:
-    return st.components.v2.component(
-        "graphviz_dash_dag",
-        html=_HTML,
-        css=(_FOLDER / "dag.css").read_text(encoding="utf-8"),
-        js=join_modules(_FOLDER / "dag.js"),
-    )

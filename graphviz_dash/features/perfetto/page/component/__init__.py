@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode, urlsplit
-
-import streamlit as st
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.perfetto.page.component.api import (
@@ -25,7 +22,7 @@ from graphviz_dash.features.perfetto.page.local_perfetto import LOCAL_UI_PATH, f
 from graphviz_dash.features.perfetto.trace.excerpt import FULL_EXPERIMENT, TracePart, extract_part
 from graphviz_dash.features.perfetto.trace.run_alignment import align_runs
 from graphviz_dash.ui.components.component_data import PerfettoData, to_plain_data
-from graphviz_dash.ui.components.scripts import join_modules
+from graphviz_dash.ui.components.creation import create_component
 from graphviz_dash.ui.state.store import STORE
 
 __all__ = ["TracePart", "build_routes", "get_public_ui", "render_perfetto_buttons"]
@@ -34,7 +31,7 @@ PUBLIC_UI: Final = "https://ui.perfetto.dev"
 UI_VARIABLE: Final = "GRAPHVIZ_DASH_PERFETTO_UI"
 """Environment variable for another Perfetto UI."""
 
-_FOLDER: Final = Path(__file__).parent
+_SCRIPT: Final = Path(__file__).with_name("perfetto.js")
 _TIMEOUT_MS: Final = 30_000
 _MARGIN_SHARE: Final = 0.04
 """Margin around the first step, as a share of it."""
@@ -81,7 +78,7 @@ def render_perfetto_buttons(
     view = _build_initial_view(_find_first_step(experiment_key, part))
     public = get_public_ui()
     stem = make_file_stem(f"{experiment.name} {part.description}")
-    _get_component()(
+    create_component(_SCRIPT, _HTML)(
         data=to_plain_data(
             PerfettoData(
                 path=TRACE_PATH,
@@ -148,13 +145,3 @@ def _build_query(key: str, part: TracePart, trace_format: str) -> str:
     if part.graph is not None:
         parameters.append(("graph", part.graph))
     return urlencode(parameters)
-
-
-@cache
-def _get_component() -> Any:
-    return st.components.v2.component(
-        "graphviz_dash_perfetto",
-        html=_HTML,
-        css=(_FOLDER / "perfetto.css").read_text(encoding="utf-8"),
-        js=join_modules(_FOLDER / "perfetto.js"),
-    )

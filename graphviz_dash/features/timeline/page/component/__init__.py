@@ -37,13 +37,13 @@ from graphviz_dash.ui.components.component_data import (
     get_theme_colours,
     to_plain_data,
 )
-from graphviz_dash.ui.components.scripts import join_modules
+from graphviz_dash.ui.components.creation import create_component
 from graphviz_dash.ui.components.selection import resolve_selection
 from graphviz_dash.ui.state.store import UnknownKeyError
 
 __all__ = ["Selection", "build_routes", "render_timeline"]
 
-_FOLDER: Final = Path(__file__).parent
+_SCRIPT: Final = Path(__file__).with_name("timeline.js")
 _HTML: Final = """
 <div class="timeline">
   <div class="bar"><div class="legend"></div>
@@ -121,7 +121,7 @@ def render_timeline(
     """
     names = list(run_names)
     chosen = [step] * len(names) if step is None or isinstance(step, int) else list(step)
-    state = _get_component()(
+    state = create_component(_SCRIPT, _HTML)(
         data=to_plain_data(
             TimelineData(
                 experiment=experiment_key,
@@ -175,16 +175,6 @@ def _handle_ruler(key: str, on_ruler: Callable[[str | None], None] | None) -> No
 def _read_token(click: dict[str, Any]) -> str | None:
     token = click.get("slice")
     return token if isinstance(token, str) else None
-
-
-@cache
-def _get_component() -> Any:
-    return st.components.v2.component(
-        "graphviz_dash_timeline",
-        html=_HTML,
-        css=(_FOLDER / "timeline.css").read_text(encoding="utf-8"),
-        js=join_modules(_FOLDER / "timeline.js"),
-    )
 
 
 @cache

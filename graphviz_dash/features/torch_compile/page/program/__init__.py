@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
-from typing import Any, Final
-
-import streamlit as st
+from typing import Final
 
 from graphviz_dash.features.torch_compile.analysis.program_tree import ProgramTree, TreeBox
 from graphviz_dash.ui.components.component_data import ProgramData, to_plain_data
-from graphviz_dash.ui.components.scripts import join_modules
+from graphviz_dash.ui.components.creation import create_component, ignore_change
 
 __all__ = ["render_program_tree"]
 
-_FOLDER: Final = Path(__file__).parent
+_SCRIPT: Final = Path(__file__).with_name("program.js")
 
 _HTML: Final = """
 <div class="program">
@@ -42,17 +39,13 @@ def render_program_tree(
         selected: id of the box chosen by the page.
         key: key of the widget.
     """
-    state = _get_component()(
+    state = create_component(_SCRIPT, _HTML)(
         data=to_plain_data(_build_data(tree, step_ns, colour, selected)),
         key=key,
-        on_selected_change=_ignore_change,
+        on_selected_change=ignore_change,
     )
     node = getattr(state, "selected", None)
     return node if isinstance(node, str) else selected
-
-
-def _ignore_change() -> None:
-    """Do nothing: the run of the page reads the choice."""
 
 
 def _build_data(
@@ -78,14 +71,4 @@ def _build_data(
         step_ns=step_ns or 0.0,
         colour=colour,
         selected=selected,
-    )
-
-
-@cache
-def _get_component() -> Any:
-    return st.components.v2.component(
-        "graphviz_dash_program",
-        html=_HTML,
-        css=(_FOLDER / "program.css").read_text(encoding="utf-8"),
-        js=join_modules(_FOLDER / "program.js"),
     )
