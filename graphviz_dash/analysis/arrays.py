@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -48,6 +49,16 @@ def get_threads(table: pl.DataFrame) -> Ints:
 def combine_threads(process: Ints, thread: Ints) -> Ints:
     """Return one number for each pair of ids."""
     return (process << _PROCESS_SHIFT) ^ thread
+
+
+def compute_offsets(sizes: npt.ArrayLike) -> Ints:
+    """Return the sums of the first 0, 1, ... ``sizes``, shape (sizes + 1,)."""
+    return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
+
+
+def compute_medians(series: Sequence[Ints]) -> Ints:
+    """Return the rounded median of each column of ``series``."""
+    return np.asarray(np.rint(np.median(np.stack(series), axis=0)), dtype=np.int64)
 
 
 def find_first_positions(ids: Ints, requested: Ints) -> Ints:

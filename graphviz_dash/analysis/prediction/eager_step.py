@@ -17,6 +17,7 @@ from msgspec import Struct
 from graphviz_dash.analysis.arrays import (
     Flags,
     Ints,
+    compute_medians,
     encode,
     get_column,
     get_spans,
@@ -383,7 +384,7 @@ def _build_typical_step(
             _find_collective_lanes(first, names),
         ),
         overlapped=np.stack([_measure_predecessor_overlap(read) for read in reads]).min(axis=0),
-        begin=_compute_medians([read.begin for read in reads]),
+        begin=compute_medians([read.begin for read in reads]),
         step_ns=int(np.median([read.step.duration_ns for read in reads])),
         busy_ns=int(np.median([read.step.busy_ns for read in reads])),
         work_ns=work_ns,
@@ -400,10 +401,6 @@ def _find_collective_lanes(read: _StepWork, names: Sequence[str]) -> Flags:
     return has_collectives
 
 
-def _compute_medians(series: list[Ints]) -> Ints:
-    return np.asarray(np.rint(np.median(np.stack(series), axis=0)), dtype=np.int64)
-
-
 _MIN_MEDIAN_SUM: Final = 0.99
 """Minimum sum of median durations, relative to the median sum of a step's durations."""
 
@@ -414,7 +411,7 @@ def _compute_typical_durations(reads: Sequence[_StepWork], work_ns: int) -> Ints
     The durations of items may vary independently, for example with their inputs. The sum of their
     medians is then shorter than any step, and a replay seems to shorten kernels.
     """
-    medians = _compute_medians([read.duration for read in reads])
+    medians = compute_medians([read.duration for read in reads])
     total = int(medians.sum())
     if not 0 < total < _MIN_MEDIAN_SUM * work_ns:
         return medians

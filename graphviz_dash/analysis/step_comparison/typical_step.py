@@ -18,7 +18,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.absence import NO_GPU_WORK, explain_missing
-from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column, get_streams
+from graphviz_dash.analysis.arrays import (
+    Flags,
+    Ints,
+    compute_medians,
+    encode,
+    get_column,
+    get_streams,
+)
 from graphviz_dash.analysis.attribution.attribution import attribute_graphs
 from graphviz_dash.analysis.attribution.origins import NodeOrigin, OriginResolver, select_near
 from graphviz_dash.analysis.graph.topology import find_visible_edges
@@ -279,11 +286,11 @@ def _build_typical_step(
     return TypicalStep(
         run=run.name,
         items=items,
-        launch=_compute_medians([read.launch for read in reads]),
-        call=_compute_medians([read.call for read in reads]),
-        start=_compute_medians([read.start for read in reads]),
-        duration=_compute_medians([read.duration for read in reads]),
-        rank_wait=_compute_medians([read.rank_wait for read in reads]),
+        launch=compute_medians([read.launch for read in reads]),
+        call=compute_medians([read.call for read in reads]),
+        start=compute_medians([read.start for read in reads]),
+        duration=compute_medians([read.duration for read in reads]),
+        rank_wait=compute_medians([read.rank_wait for read in reads]),
         meeting=first.meeting,
         lane=lane,
         group=first.group,
@@ -292,7 +299,7 @@ def _build_typical_step(
         step_times=step_times,
         step_ns=int(np.median([read.end - read.begin for read in reads])),
         cpu_ns=int(np.median([read.final or 0 for read in reads])),
-        waits=_compute_medians([read.waits for read in reads]),
+        waits=compute_medians([read.waits for read in reads]),
         return_ns=min(read.return_ns for read in reads),
         matching_steps=len(reads),
         traced_steps=step_count,
@@ -314,10 +321,6 @@ def _measure_delays(read: _StepWork, edges: Ints) -> Ints:
     # A node without predecessors waits like the first node of the launch.
     ready = np.where(ready == np.iinfo(np.int64).min, first[np.maximum(read.group, 0)], ready)
     return np.where(is_grouped, read.start - ready, 0)
-
-
-def _compute_medians(series: list[Ints]) -> Ints:
-    return np.asarray(np.rint(np.median(np.stack(series), axis=0)), dtype=np.int64)
 
 
 def _build_items(

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import (
     Ints,
+    compute_offsets,
     encode,
     find_first_positions,
     get_column,
@@ -160,7 +161,7 @@ def create_empty_lanes() -> TraceLanes:
     empty_column = np.zeros(0, dtype=np.int64)
     empty = _create_empty()
     return TraceLanes(
-        empty, empty, empty, Links(empty_column, empty_column, _compute_offsets(empty_column))
+        empty, empty, empty, Links(empty_column, empty_column, compute_offsets(empty_column))
     )
 
 
@@ -193,11 +194,11 @@ def pack_lanes(owner: Ints, track: Ints, row: Ints, start: Ints, end: Ints) -> L
         owner=np.array(lane_owner, dtype=np.int64),
         track=np.array(lane_track, dtype=np.int64),
         sub=np.array(lane_sub, dtype=np.int64),
-        bounds=_compute_offsets(sizes),
+        bounds=compute_offsets(sizes),
         row=row[packed_rows],
         start=start[packed_rows],
         end=end[packed_rows],
-        busy=_compute_offsets(end[packed_rows] - start[packed_rows]),
+        busy=compute_offsets(end[packed_rows] - start[packed_rows]),
     )
 
 
@@ -240,11 +241,11 @@ def merge_busy(device: Ints, start: Ints, end: Ints) -> LaneSet:
         owner=devices.astype(np.int64),
         track=np.full(len(devices), -1, dtype=np.int64),
         sub=np.zeros(len(devices), dtype=np.int64),
-        bounds=_compute_offsets(np.array([len(period[0]) for period in periods], dtype=np.int64)),
+        bounds=compute_offsets(np.array([len(period[0]) for period in periods], dtype=np.int64)),
         row=np.broadcast_to(np.int64(-1), len(starts)),
         start=starts,
         end=ends,
-        busy=_compute_offsets(ends - starts),
+        busy=compute_offsets(ends - starts),
     )
 
 
@@ -255,7 +256,7 @@ def link_launches(gpu: Ints, runtime: Ints) -> Links:
     linked_lanes = by_launch[int(np.count_nonzero(launch < 0)) :]
     counts = np.bincount(launch[linked_lanes], minlength=len(runtime))
     return Links(
-        launch=launch, order=linked_lanes, row_offsets=_compute_offsets(counts.astype(np.int64))
+        launch=launch, order=linked_lanes, row_offsets=compute_offsets(counts.astype(np.int64))
     )
 
 
@@ -345,19 +346,15 @@ def _find_shown_calls(runtime: pl.DataFrame) -> npt.NDArray[np.bool_]:
     return visible_calls[codes] if len(names) else np.zeros(0, dtype=np.bool_)
 
 
-def _compute_offsets(sizes: Ints) -> Ints:
-    return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)))
-
-
 def _create_empty() -> LaneSet:
     empty_column = np.zeros(0, dtype=np.int64)
     return LaneSet(
         empty_column,
         empty_column,
         empty_column,
-        _compute_offsets(empty_column),
+        compute_offsets(empty_column),
         empty_column,
         empty_column,
         empty_column,
-        _compute_offsets(empty_column),
+        compute_offsets(empty_column),
     )

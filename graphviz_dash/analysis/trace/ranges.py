@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, combine_threads, encode, get_column
+from graphviz_dash.analysis.arrays import Ints, combine_threads, compute_offsets, encode, get_column
 from graphviz_dash.analysis.trace.lanes import LaneSet, create_empty_lanes, find_distinct_values
 from graphviz_dash.model.marks import SOURCE, STEP
 
@@ -130,11 +130,11 @@ def _build_lanes(ranges: CpuRanges, rows: Ints) -> LaneSet:
         owner=ranges.pid[first],
         track=ranges.tid[first],
         sub=np.array([level for _, level, _ in parts], dtype=np.int64),
-        bounds=_compute_offsets(np.array([len(rows) for *_, rows in parts], dtype=np.int64)),
+        bounds=compute_offsets(np.array([len(rows) for *_, rows in parts], dtype=np.int64)),
         row=packed_rows,
         start=start[packed_rows],
         end=end[packed_rows],
-        busy=_compute_offsets(end[packed_rows] - start[packed_rows]),
+        busy=compute_offsets(end[packed_rows] - start[packed_rows]),
     )
 
 
@@ -144,7 +144,3 @@ def _split_by_thread(rows: Ints, code: Ints) -> list[tuple[int, Ints]]:
     return [
         (int(code[rows[begin]]), rows[begin:stop]) for begin, stop in zip(begins, ends, strict=True)
     ]
-
-
-def _compute_offsets(sizes: Ints) -> Ints:
-    return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)))

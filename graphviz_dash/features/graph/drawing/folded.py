@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.arrays import Ints, compute_offsets
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
 from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.nodes.replay_faults import FaultState
@@ -79,7 +78,7 @@ class FoldedGraph:
         marked = np.zeros(len(self.rows), dtype=np.bool_)
         if not self.path.is_line:
             marked[list(self.path.nodes)] = True
-        return _compute_prefix_sums(marked[self.root.order.nodes])
+        return compute_offsets(marked[self.root.order.nodes])
 
     def count_differing_blocks(self, repeat: FoldGroup) -> int:
         """Count the blocks of a repeat that differ from most blocks."""
@@ -164,11 +163,11 @@ class GroupTimes:
         medians = np.fromiter((row.times.median_ns or 0.0 for row in rows), np.float64, count)
         twice = np.rint(2.0 * medians).astype(np.int64) * samples
         self._samples = samples[order]
-        self._twice = _compute_prefix_sums(twice[order])
-        self._seen = _compute_prefix_sums(self._samples > 0)
+        self._twice = compute_offsets(twice[order])
+        self._seen = compute_offsets(self._samples > 0)
         optional = np.zeros(count, dtype=np.bool_)
         optional[list(full_graph.optional_nodes)] = True
-        self._optional = _compute_prefix_sums(optional[order])
+        self._optional = compute_offsets(optional[order])
 
     def format_time(self, first: int, count: int) -> str:
         """Format the time of ``count`` leaves from ``first``; empty if none was measured.
@@ -183,8 +182,3 @@ class GroupTimes:
         if self._optional[end] - self._optional[first] == count:
             replays = int(self._samples[first:end].max())
         return format_ns(int(self._twice[end] - self._twice[first]) / 2 / replays)
-
-
-def _compute_prefix_sums(values: npt.ArrayLike) -> Ints:
-    """Return sums before each value, then the total."""
-    return np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
