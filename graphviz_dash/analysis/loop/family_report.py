@@ -14,8 +14,7 @@ from graphviz_dash.analysis.loop.copied_sizes import infer_copied_sizes
 from graphviz_dash.analysis.loop.padding import PaddingCost, compute_padding_cost
 from graphviz_dash.analysis.loop.size_times import (
     ReplaySamples,
-    compute_median,
-    fit_size_times,
+    fit_median_times,
     interpolate_times,
 )
 from graphviz_dash.analysis.loop.step_modes import StepMode, summarize_modes
@@ -491,9 +490,7 @@ def _compute_losses(
         return Missing(Fact.LADDER, "no step of a known real size")
     if not samples:
         return Missing(Fact.LADDER, "no replay of a known size was timed on the GPU")
-    sampled_sizes, curve = fit_size_times(
-        samples, np.array([compute_median(member_samples.replay_ns) for member_samples in samples])
-    )
+    sampled_sizes, curve = fit_median_times(samples)
     real, padded_sizes = columns.real[rows], columns.padded[rows]
     is_padded = padded_sizes > real
     if is_padded.any() and bool((real[is_padded] < sampled_sizes[0]).all()):

@@ -50,6 +50,13 @@ def fit_size_times(samples: Sequence[ReplaySamples], times: Floats) -> tuple[Int
     return sizes, fit[: len(sizes), : len(samples)] @ times
 
 
+def fit_median_times(samples: Sequence[ReplaySamples]) -> tuple[Ints, Floats]:
+    """Fit the medians of the samples, shape (sizes,), as :func:`fit_size_times` does."""
+    return fit_size_times(
+        samples, np.array([compute_median(member.replay_ns) for member in samples])
+    )
+
+
 def interpolate_times(sizes: Ints, measured_sizes: Ints, times: Floats) -> Floats:
     """Interpolate ``times`` (..., measured) at ``sizes``, shape (..., sizes).
 

@@ -11,7 +11,7 @@ from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.loop.size_times import (
     ReplaySamples,
     compute_median,
-    fit_size_times,
+    fit_median_times,
     interpolate,
     interpolate_times,
 )
@@ -82,9 +82,7 @@ def estimate_times(data: LadderData) -> TimeEstimates:
     order = np.argsort(positions, kind="stable")
     groups = np.split(data.fallback_ns[order], np.cumsum(np.bincount(positions))[:-1])
     fallbacks = np.array([compute_median(group) for group in groups if len(group)])
-    sizes, times = fit_size_times(
-        data.samples, np.array([compute_median(member.replay_ns) for member in data.samples])
-    )
+    sizes, times = fit_median_times(data.samples)
     return TimeEstimates(sizes, times, fallback_sizes, fallbacks)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport, MemberReport
-from graphviz_dash.analysis.loop.size_times import compute_median, fit_size_times, interpolate_times
+from graphviz_dash.analysis.loop.size_times import fit_median_times, interpolate_times
 from graphviz_dash.analysis.loop.step_modes import estimate_total_ns
 from graphviz_dash.analysis.metrics.loop_columns import CAPTURE, FALLBACK, LoopColumns
 from graphviz_dash.features.ladder.analysis.ladder_data import LadderData, SizeCosts
@@ -74,9 +74,7 @@ def _compute_step_ns(columns: LoopColumns, family: FamilyReport, rows: Ints) -> 
     """Compute the mean time of the steps outside their replays, in ns, including waits."""
     if family.step_ns is None or not len(rows):
         return None
-    sizes, times = fit_size_times(
-        family.samples, np.array([compute_median(samples.replay_ns) for samples in family.samples])
-    )
+    sizes, times = fit_median_times(family.samples)
     period = columns.period_ns[rows].astype(np.float64)
     is_fallback = columns.kind[rows] == FALLBACK
     replays = interpolate_times(np.maximum(columns.padded[rows], 0), sizes, times)

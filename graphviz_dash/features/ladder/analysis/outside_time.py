@@ -11,7 +11,7 @@ from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport
 from graphviz_dash.analysis.loop.size_times import (
     compute_median,
-    fit_size_times,
+    fit_median_times,
     interpolate,
     interpolate_times,
 )
@@ -85,9 +85,7 @@ def _fit_line(columns: LoopColumns, family: FamilyReport) -> _Line | None:
     rows = rows[columns.padded[rows] != NONE]
     if not len(rows):
         return None
-    sizes, times = fit_size_times(
-        family.samples, np.array([compute_median(samples.replay_ns) for samples in family.samples])
-    )
+    sizes, times = fit_median_times(family.samples)
     replay_ns = interpolate_times(columns.padded[rows], sizes, times)
     outside_ns = np.maximum(columns.period_ns[rows] - replay_ns, 0.0)
     return _Line(rows, outside_ns, *_fit_requests(columns.requests[rows], outside_ns))
