@@ -1,5 +1,6 @@
 // Pointer, wheel and keyboard input.
 
+import { getPoint } from "../../../../ui/components/common/canvas.js";
 import { contains } from "./geometry.js";
 
 /** @import { Dag } from "./dag.js" */
@@ -53,16 +54,6 @@ export function listen(dag, signal) {
  */
 export function getWheelFactor({ deltaY, deltaMode }) {
   return Math.exp(-deltaY * (deltaMode === 1 ? LINE_PX : 1) * 0.0016);
-}
-
-/**
- * Get the point of an event on the canvas, in CSS pixels.
- * @param {HTMLCanvasElement} canvas
- * @param {MouseEvent} event
- */
-function getPoint(canvas, event) {
-  const bounds = canvas.getBoundingClientRect();
-  return { x: event.clientX - bounds.left, y: event.clientY - bounds.top };
 }
 
 /**

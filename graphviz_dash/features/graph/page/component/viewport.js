@@ -1,5 +1,6 @@
 // The visible part of the graph: a camera and the size of the screen. No drawing.
 
+import { CanvasSize } from "../../../../ui/components/common/canvas.js";
 import { clamp } from "../../../../ui/components/common/numbers.js";
 import {
   fitCamera,
@@ -21,16 +22,12 @@ const REVEAL_ZOOM = 0.8;
 /** Distance of the clickable point of an unfolded group from its left edge. */
 const HEAD_INSET = 40;
 
-export class Viewport {
+export class Viewport extends CanvasSize {
   zoom = 1;
   x = 0;
   y = 0;
   /** @type {Camera | null} the camera that showed the entire graph */
   home = null;
-  width = 0;
-  height = 0;
-  /** Pixels of the screen per CSS pixel. */
-  dpr = 1;
 
   /** Width over height, within the range that the server accepts. */
   get aspectRatio() {
@@ -41,15 +38,6 @@ export class Viewport {
   get isHome() {
     const { home } = this;
     return home !== null && home.zoom === this.zoom && home.x === this.x && home.y === this.y;
-  }
-
-  /**
-   * @param {number} width
-   * @param {number} height
-   * @param {number} dpr
-   */
-  hasSize(width, height, dpr) {
-    return width === this.width && height === this.height && dpr === this.dpr;
   }
 
   /**

@@ -1,5 +1,6 @@
 // Pointer, wheel and keyboard input.
 
+import { getPoint } from "../../../../ui/components/common/canvas.js";
 import { GUTTER } from "./layout.js";
 import { getToken } from "./model.js";
 import { shiftSpan } from "./span.js";
@@ -73,17 +74,6 @@ export function listen(t, signal) {
  */
 export function getWheelFactor({ deltaY, deltaMode }) {
   return Math.exp((-deltaY * (deltaMode === 1 ? LINE_PX : 1)) / PIXELS_PER_E);
-}
-
-/**
- * Get the point of an event on the canvas, in CSS pixels.
- * @param {HTMLCanvasElement} canvas
- * @param {MouseEvent} event
- * @returns {Point}
- */
-function getPoint(canvas, event) {
-  const box = canvas.getBoundingClientRect();
-  return { x: event.clientX - box.left, y: event.clientY - box.top };
 }
 
 /**

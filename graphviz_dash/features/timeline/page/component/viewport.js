@@ -1,6 +1,7 @@
 // The visible part of the timeline: a window of time, scrolled lanes and the size of the canvas. No
 // drawing.
 
+import { CanvasSize } from "../../../../ui/components/common/canvas.js";
 import { GUTTER } from "./layout.js";
 import { boundSpan, MIN_SPAN, revealSlice, shiftSpan, zoomSpan } from "./span.js";
 
@@ -9,11 +10,7 @@ import { boundSpan, MIN_SPAN, revealSlice, shiftSpan, zoomSpan } from "./span.js
 const MARGIN_SHARE = 1.2;
 const MIN_MARGIN_NS = 300;
 
-export class TimeViewport {
-  width = 0;
-  height = 0;
-  /** Pixels of the screen per CSS pixel. */
-  dpr = 1;
+export class TimeViewport extends CanvasSize {
   /** @type {Span} the visible time, in ns */
   window = [0, 1];
   /** @type {Span | null} the window at the end of a glide */
@@ -53,15 +50,6 @@ export class TimeViewport {
   /** @param {number} x */
   toTime(x) {
     return this.window[0] + (x - GUTTER) * this.perPixel;
-  }
-
-  /**
-   * @param {number} width
-   * @param {number} height
-   * @param {number} dpr
-   */
-  hasSize(width, height, dpr) {
-    return width === this.width && height === this.height && dpr === this.dpr;
   }
 
   /**
