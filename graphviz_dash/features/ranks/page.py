@@ -33,7 +33,7 @@ from graphviz_dash.ui.page.frame import (
     load_selected_experiment,
 )
 from graphviz_dash.ui.page.help import format_page_heading
-from graphviz_dash.ui.page.markup import escape_html, format_element, format_text, show_markup
+from graphviz_dash.ui.page.markup import format_element, format_text, show_markup
 from graphviz_dash.ui.page.navigation import show_link
 from graphviz_dash.ui.page.tables import format_row_table, show_rows
 from graphviz_dash.ui.page.widgets import format_failures, format_tiles
@@ -57,7 +57,7 @@ def render() -> None:
         mode = _select_mode(modes)
     with title:
         show_markup(
-            format_page_heading("ranks", escape_html(selection.entry.name)),
+            format_page_heading("ranks", selection.entry.name),
             format_text("p", f"{describe_ranks(mode)}.", "sentence"),
         )
     show_markup(
@@ -105,7 +105,7 @@ def _select_mode(modes: tuple[ModeRanks, ...]) -> ModeRanks:
 
 def _show_no_ranks(selection: SelectedExperiment) -> None:
     show_markup(
-        format_page_heading("ranks", escape_html(selection.entry.name)),
+        format_page_heading("ranks", selection.entry.name),
         format_element(
             "div",
             format_element("h2", "No ranks in this experiment")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from graphviz_dash.documentation import build_url
-from graphviz_dash.ui.page.markup import format_element
+from graphviz_dash.ui.page.markup import escape_html, format_element
 from graphviz_dash.ui.page.registry import PAGES
 
 
-def format_page_heading(page: str, content: str) -> str:
-    """Format the title of a page from ``content``, which is markup, and a link to its help."""
-    return format_element("h1", content + format_help_link(PAGES[page].help, PAGES[page].title))
+def format_page_heading(page: str, title: str) -> str:
+    """Format the title of a page and a link to its help."""
+    link = format_help_link(PAGES[page].help, PAGES[page].title)
+    return format_element("h1", escape_html(title) + link)
 
 
 def format_help_link(location: str, subject: str) -> str:

@@ -43,7 +43,6 @@ from graphviz_dash.ui.page.frame import (
 )
 from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.markup import (
-    escape_html,
     escape_markdown,
     format_details,
     format_element,
@@ -70,7 +69,7 @@ def render() -> None:
     query = {url_state.EXPERIMENT: selection.entry.name, **({"run": run.name} if run else {})}
     with title:
         show_markup(
-            format_page_heading("compare", escape_html(selection.entry.name)),
+            format_page_heading("compare", selection.entry.name),
             format_answer(
                 build_run_answer(run) if run else build_answer(result),
                 find_shown_evidence(result, run),

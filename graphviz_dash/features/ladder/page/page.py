@@ -82,7 +82,7 @@ def render() -> None:
     reports = () if entry is None else _get_reports(entry)
     if entry is None or not reports:
         selection = load_selected_experiment()
-        show_markup(format_page_heading("graphs", escape_html(selection.entry.name)))
+        show_markup(format_page_heading("graphs", selection.entry.name))
         _show_no_family(selection)
         return
     toast_changes([entry])
@@ -96,7 +96,7 @@ def render() -> None:
     family = report.families[family_index]
     with title:
         show_markup(
-            format_page_heading("graphs", escape_html(entry.name)),
+            format_page_heading("graphs", entry.name),
             format_text("p", summarize_loop(report), "sentence"),
         )
     if family.has_sizes:

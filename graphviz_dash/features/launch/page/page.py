@@ -47,7 +47,6 @@ from graphviz_dash.ui.page.frame import (
 )
 from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.markup import (
-    escape_html,
     escape_markdown,
     format_text,
     show_caption,
@@ -79,7 +78,7 @@ def render() -> None:
     if recordings:
         first = next(iter(recordings.values()))
         show_markup(
-            format_page_heading("launch", escape_html(_format_title(entry, graphs))),
+            format_page_heading("launch", _format_title(entry, graphs)),
             format_text("p", _describe_launches(first, entry, graphs), "answer"),
         )
         cache_key = [

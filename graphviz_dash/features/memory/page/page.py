@@ -74,7 +74,7 @@ def render() -> None:
     selection = load_selected_experiment()
     result = get_memory(selection.key)
     if not result.reports:
-        show_markup(format_page_heading("memory", escape_html(selection.entry.name)))
+        show_markup(format_page_heading("memory", selection.entry.name))
         show_markup(format_failures(get_comparison(selection.key)))
         uses = list_allocator_states(selection.experiment.runs)
         _show_allocator(selection, uses)
@@ -88,7 +88,7 @@ def render() -> None:
         report = _select_report(result)
     with title:
         show_markup(
-            format_page_heading("memory", escape_html(selection.entry.name)),
+            format_page_heading("memory", selection.entry.name),
             format_text("p", describe_memory_cost(result, report.run), "sentence"),
         )
     show_markup(format_failures(get_comparison(selection.key)))

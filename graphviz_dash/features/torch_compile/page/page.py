@@ -31,13 +31,7 @@ from graphviz_dash.ui.page.frame import (
     show_missing_content,
 )
 from graphviz_dash.ui.page.help import format_page_heading
-from graphviz_dash.ui.page.markup import (
-    escape_html,
-    format_element,
-    format_text,
-    show_markup,
-    show_paragraph,
-)
+from graphviz_dash.ui.page.markup import format_element, format_text, show_markup, show_paragraph
 from graphviz_dash.ui.page.navigation import show_link
 from graphviz_dash.ui.page.widgets import format_facts, format_tiles
 from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
@@ -51,7 +45,7 @@ def render() -> None:
     selection = load_selected_experiment()
     runs = [run for run in selection.experiment.runs if has_compile_report(run)]
     if not runs:
-        show_markup(format_page_heading("compile", escape_html(selection.entry.name)))
+        show_markup(format_page_heading("compile", selection.entry.name))
         show_missing_content(
             "compile",
             selection.experiment.runs,
@@ -71,7 +65,7 @@ def render() -> None:
         return
     with title:
         show_markup(
-            format_page_heading("compile", escape_html(f"{selection.entry.name}, {run.name}")),
+            format_page_heading("compile", f"{selection.entry.name}, {run.name}"),
             format_text("p", summarize_compilation(report), "sentence"),
         )
     show_markup(_format_tiles(report))
