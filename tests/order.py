@@ -41,7 +41,7 @@ FIRST: Final = (
         "app/hosting/test_switch.py",
         "app/report/test_report.py",
     ),
-    # These read all samples.
+    # These read many samples.
     (
         "ui/views/test_samples_open.py",
         "ingest/test_samples.py",
@@ -59,6 +59,16 @@ FIRST: Final = (
         "cli/test_brief.py",
         "cli/test_gold.py",
         "app/compare/page/test_page.py",
+        "test_examples.py",
+        "analysis/comparison/test_recorded_figures.py",
+        "analysis/comparison/test_break_even.py",
+        "analysis/prediction/test_calibration.py",
+        "analysis/prediction/test_evaluation.py",
+        "analysis/prediction/test_idle_time.py",
+        "app/compare/page/test_hardware_limit.py",
+        "app/compare/test_two_days.py",
+        "features/efficiency/page/test_panel.py",
+        "features/graph/page/test_page.py",
     ),
     ("app/hosting/test_streamlit_names.py",),
     ("app/cli/test_working_folder.py",),

@@ -90,7 +90,7 @@ def _read_traces_once(patched: pytest.MonkeyPatch) -> None:
     def read_once(path: Path, limits: Limits) -> Trace:
         if not _is_of_samples(path):
             return read(path, limits)
-        key = path, limits
+        key = path.resolve(), limits
         if key not in tables:
             tables[key] = read(path, limits)
         return tables[key]
@@ -165,7 +165,8 @@ def _load_runs_once(patched: pytest.MonkeyPatch, kept: _Kept) -> None:
     def load_once(path: Path, *limits: Limits, **extent: bool) -> Run:
         if not _is_of_samples(path):
             return read(path, *limits, **extent)
-        key = path, limits, tuple(sorted(extent.items()))
+        # A link is read as the sample itself.
+        key = path.resolve(), limits, tuple(sorted(extent.items()))
         if key not in runs:
             runs[key] = read(path, *limits, **extent)
             kept.keep(runs[key])
