@@ -247,8 +247,8 @@ class OutermostCalls:
 
 
 class CompiledCalls:
-    """Calls ``on_call`` with identity and name of a compiled function, at each of its calls from
-    eager code.
+    """Calls ``on_call`` with identity and name of a compiled function, and whether it is a method
+    compiled in its class, at each of its calls from eager code.
 
     Wraps a function that torch 2.6 to 2.14 calls before it enters compiled code. Without it,
     nothing is reported.
@@ -256,10 +256,10 @@ class CompiledCalls:
 
     _MODULE, _, _NAME = "torch._dynamo.eval_frame._callback_from_stance".rpartition(".")
 
-    def __init__(self, on_call: Callable[[int, str], None], guard: Guard) -> None:
+    def __init__(self, on_call: Callable[[int, str, bool], None], guard: Guard) -> None:
         self._on_call = on_call
         self._guard = guard
-        self._names: dict[int, str] = {}
+        self._names: dict[int, tuple[str, bool]] = {}
         self._original: Callable[[Any], Any] | None = None
         self._stopped = False
 
@@ -290,8 +290,8 @@ class CompiledCalls:
             return self._original(callback)
 
     def _report(self, identity: int) -> None:
-        name = self._names.get(identity)
-        if name is None:
+        facts = self._names.get(identity)
+        if facts is None:
             # The caller's variable; its absence costs only the name.
             function = sys._getframe(2).f_locals.get("fn")
             label = getattr(function, "__qualname__", None)
@@ -299,5 +299,11 @@ class CompiledCalls:
                 str(getattr(function, "__module__", "torch")).partition(".")[0] != "torch"
             )
             name = f"compiled {label}" if label and has_location else "compiled module"
-            self._names[identity] = name
-        self._on_call(identity, name)
+            facts = self._names[identity] = name, _is_method(function)
+        self._on_call(identity, *facts)
+
+
+def _is_method(function: Any) -> bool:
+    """Return whether ``function`` is a method as its class defines it, without an object."""
+    owner = str(getattr(function, "__qualname__", "")).rpartition(".")[0]
+    return bool(owner) and not owner.endswith("<locals>") and not hasattr(function, "__self__")

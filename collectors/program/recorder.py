@@ -67,6 +67,8 @@ costs."""
 _CALLS_BEFORE_REPLAY: Final = 2_000
 """Calls of compiled functions that are no steps if a captured graph was never replayed. A prefill
 of a language model makes up to 200."""
+_CALLS_BEFORE_CAPTURE: Final = 500
+"""Calls of compiled methods that are no steps before the first capture: an engine warms up."""
 
 _SERVED: Final = (BoundaryKind.LABEL, BoundaryKind.ENGINE)
 """Kinds of steps with occasional captures: all steps without a capture count towards the start of
@@ -469,26 +471,34 @@ class ProgramRecorder:
                 self._forwards.stop()
         return noted
 
-    def _handle_compiled_call(self, identity: int, name: str) -> None:
+    def _handle_compiled_call(self, identity: int, name: str, is_method: bool) -> None:
         """Handle the call of a compiled function: a step, unless graphs are replayed."""
         if self._window.profiling:
             self._check_limit(None)
         if self._clock.is_relevant(BoundaryKind.FORWARDS):
-            if not self._has_graphs_to_replay():
+            if not self._is_piece(is_method):
                 boundary = f"call of the {name}"
                 self._handle_tick(BoundaryKind.FORWARDS, identity, boundary)
         else:
             self._compiled_calls.stop()
 
-    def _has_graphs_to_replay(self) -> bool:
-        """Return whether the program will probably replay a graph soon.
+    def _is_piece(self, is_method: bool) -> bool:
+        """Return whether a call of a compiled function is probably a piece of a step that replays
+        a graph later.
 
-        An engine captures first, and its prefills call compiled pieces before the first replay.
+        An engine warms up and captures first, and its prefills call compiled pieces before the
+        first replay. Layers share compiled methods of their class.
         """
-        if self._calls_before_replay >= _CALLS_BEFORE_REPLAY or not any(
-            capture.counter.alive and not capture.counter.replays and not capture.from_compiler
-            for capture in tuple(self._captures.values())
-        ):
+        captures = [
+            capture for capture in tuple(self._captures.values()) if not capture.from_compiler
+        ]
+        if captures:
+            counters = [capture.counter for capture in captures]
+            is_waiting = any(counter.alive and not counter.replays for counter in counters)
+            limit = _CALLS_BEFORE_REPLAY if is_waiting else 0
+        else:
+            limit = _CALLS_BEFORE_CAPTURE if is_method else 0
+        if self._calls_before_replay >= limit:
             return False
         self._calls_before_replay += 1
         return True
@@ -630,6 +640,7 @@ class ProgramRecorder:
             duration_ns = time.perf_counter_ns() - capture.began
             capture.capture_ns = max(0, duration_ns - capture.reading_ns)
         self._step_captured = True
+        self._calls_before_replay = 0
         # Steps with a capture are special, and so are all steps before them.
         if not self._window.profiling and not self._stopped:
             self._drain_ns = None

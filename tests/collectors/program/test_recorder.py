@@ -119,6 +119,44 @@ def test_compiled_pieces_of_a_prefill_before_the_first_replay_are_no_steps(tmp_p
     assert recording.window_steps == 2
 
 
+def test_an_engine_that_warms_up_before_its_captures_executes_no_steps(tmp_path: Path) -> None:
+    """nano-vLLM's window was in its warm-up, and a step was one call of RMSNorm."""
+    program = """
+    class Norm:
+        @torch.compile
+        def forward(self, x): return x
+    layers, graphs = [Norm() for _ in range(50)], []
+    def prefill():
+        for layer in layers: layer.forward(1)
+    for _ in range(4):
+        for _ in range(8): prefill()
+        graphs.append(captured())
+    for _ in range(20):
+        prefill()
+        for _ in range(10): graphs[0].replay()
+    """
+    done = run(tmp_path, CAPTURE + textwrap.dedent(program), "--skip", "4", "--steps", "2")
+    assert done.returncode == 0, done.stderr
+    _, recording = seen(tmp_path)
+    assert recording.boundary == "replay of graph-0"
+    assert (recording.window_steps, recording.graphs[0].window_replays > 0) == (2, True)
+
+
+def test_compiled_methods_are_steps_of_a_program_without_graphs(tmp_path: Path) -> None:
+    program = """
+    class Model:
+        @torch.compile
+        def forward(self, x): return x
+    model = Model()
+    torch.cuda.synchronize()
+    for _ in range(600): model.forward(1)
+    """
+    done = run(tmp_path, CAPTURE + textwrap.dedent(program), "--skip", "4", "--steps", "2")
+    assert done.returncode == 0, done.stderr
+    _, recording = seen(tmp_path)
+    assert recording.boundary == "call of the compiled Model.forward"
+
+
 def test_compiled_calls_are_steps_if_no_graph_is_replayed(tmp_path: Path) -> None:
     program = """
     @torch.compile
