@@ -19,7 +19,6 @@ from graphviz_dash.cli.text.output import (
     print_sections,
     print_table,
 )
-from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ledger.narrative import (
     GRAPH_COLUMNS,
     GROWTH_COLUMNS,
@@ -76,7 +75,7 @@ def _print_processes(reports: Sequence[LedgerReport]) -> None:
 
 def print_ledger(report: LedgerReport, count: int) -> None:
     """Print memory, start-up, ``count`` graphs and possible savings of one run."""
-    print_heading(escape_control_characters(f"{report.run}: device memory"))
+    print_heading(f"{report.run}: device memory")
     click.echo(describe_process(report.process))
     if report.memory is None:
         click.echo("No samples: the process created no CUDA context.")

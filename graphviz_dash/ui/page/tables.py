@@ -28,7 +28,10 @@ def show_rows(
 
     Longer tables scroll. ``options`` are those of ``st.dataframe``.
     """
-    visible = {f"{column.title}{column.unit.suffix}": column for column in _list_shown(columns)}
+    visible = {
+        escape_control_characters(f"{column.title}{column.unit.suffix}"): column
+        for column in _list_shown(columns)
+    }
     st.dataframe(
         {
             heading: [_convert(column.read(row), column.unit.scale) for row in rows]
