@@ -19,10 +19,23 @@ _SMALL: Final = 1 << 16
 
 def mask_members(ids: pl.Series, reference: pl.Series) -> pl.Series:
     """Test which ``ids`` are in ``reference``. False for null."""
+    known = _get_known(reference)
+    if not ids.null_count():
+        return pl.Series(_is_in(ids.to_numpy(), known))
     present = ids.is_not_null().to_numpy()
     members = np.zeros(len(ids), np.bool_)
-    members[present] = _is_in(ids.drop_nulls().to_numpy(), reference.drop_nulls().to_numpy())
+    members[present] = _is_in(_get_known(ids), known)
     return pl.Series(members)
+
+
+def fill_absent(ids: pl.Series) -> Ints:
+    """Return an integer column with nulls as ABSENT, shape (rows,)."""
+    return (ids.fill_null(ABSENT) if ids.null_count() else ids).to_numpy()
+
+
+def _get_known(ids: pl.Series) -> Ints:
+    # An expression of Polars costs 0.2 ms whatever the number of rows.
+    return (ids.drop_nulls() if ids.null_count() else ids).to_numpy()
 
 
 def _is_in(values: Ints, reference: Ints) -> Flags:
@@ -44,7 +57,7 @@ def _is_in(values: Ints, reference: Ints) -> Flags:
 
 def find_repeated(ids: pl.Series) -> tuple[pl.Series, int]:
     """Find the distinct repeated ``ids`` and the number of their rows, ignoring null."""
-    distinct, counts = np.unique(ids.drop_nulls().to_numpy(), return_counts=True)
+    distinct, counts = np.unique(_get_known(ids), return_counts=True)
     is_repeated = counts > 1
     return pl.Series(distinct[is_repeated], dtype=pl.Int64), int(counts[is_repeated].sum())
 
@@ -53,9 +66,10 @@ class CallIntervals:
     """Start of the first call and return of the last call, by correlation id."""
 
     def __init__(self, runtime: pl.DataFrame, gpu: pl.DataFrame) -> None:
-        identified = runtime.select("correlation", "ts", "dur").drop_nulls("correlation")
+        has_all_ids = not runtime["correlation"].null_count()
+        identified = runtime if has_all_ids else runtime.drop_nulls("correlation")
         ids = identified["correlation"].to_numpy()
-        work_ids = gpu["correlation"].fill_null(ABSENT).to_numpy()
+        work_ids = fill_absent(gpu["correlation"])
         if not len(ids):
             self.work: Ints = np.empty(0, np.int64)
             self.start: Ints = self.work

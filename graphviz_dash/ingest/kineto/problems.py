@@ -22,8 +22,12 @@ import polars as pl
 
 from graphviz_dash.ingest.byte_stream import Damage
 from graphviz_dash.ingest.kineto.column_blocks import Flags, Ints
-from graphviz_dash.ingest.kineto.correlations import CallIntervals, find_repeated, mask_members
-from graphviz_dash.ingest.kineto.events import ABSENT
+from graphviz_dash.ingest.kineto.correlations import (
+    CallIntervals,
+    fill_absent,
+    find_repeated,
+    mask_members,
+)
 from graphviz_dash.ingest.kineto.repeated_rows import RowRepairs, describe_repairs
 from graphviz_dash.ingest.kineto.stray_work import find_stray_work
 from graphviz_dash.model.trace import STITCHED, TraceProblem
@@ -87,11 +91,13 @@ def find_problems(
         _select_rows(uncaptured, is_graph & without_work),
     )
     single_missing = _select_rows(uncaptured, ~is_graph & without_work)
-    unidentified = gpu.filter((gpu["kind"] == "kernel") & (gpu["correlation"].fill_null(0) <= 0))
-    if 0 < single_missing.height == missing.height <= unidentified.height:
-        problems.append(_build_unidentified_problem(uncaptured, missing, unidentified))
-    else:
-        problems.extend(_find_launches_without_work(uncaptured, missing, cupti_version))
+    if missing.height:
+        has_no_id = (gpu["kind"] == "kernel") & (gpu["correlation"].fill_null(0) <= 0)
+        unidentified = gpu.filter(has_no_id)
+        if single_missing.height == missing.height <= unidentified.height:
+            problems.append(_build_unidentified_problem(uncaptured, missing, unidentified))
+        else:
+            problems.append(_build_missing_work_problem(uncaptured, missing, cupti_version))
     single = _select_rows(launches, names.find_matching(_SINGLE_LAUNCH)[is_launch])
     problems.extend(_find_shared_correlations(launches, single, gpu))
     stray_work = find_stray_work(gpu, runtime, missing, graphs, cupti_version)
@@ -166,11 +172,16 @@ class _RowNames:
 
 
 def _select_rows(frame: pl.DataFrame, requested: Flags) -> pl.DataFrame:
+    if not requested.any():
+        return frame.clear()
     return frame if requested.all() else frame.filter(pl.Series(requested))
 
 
 def _find_repeated_steps(annotations: pl.DataFrame) -> Iterator[TraceProblem]:
-    marks = annotations.filter(annotations["name"].str.contains(_STEP.pattern)).sort("ts")
+    marks = annotations.filter(annotations["name"].str.contains(_STEP.pattern))
+    if len(set(marks["name"].to_list())) == marks.height:
+        return
+    marks = marks.sort("ts")
     # Marks of one step on several threads overlap.
     end = pl.col("ts") + pl.col("dur")
     previous_end = end.cum_max().shift(1).over("name", "pid")
@@ -210,7 +221,7 @@ def _has_overlap(gpu: pl.DataFrame, slack: int) -> bool:
 
     Slices are sorted by start, so otherwise none overlaps any earlier one.
     """
-    device, stream = (gpu[name].fill_null(ABSENT).to_numpy() for name in ("device", "stream"))
+    device, stream = (fill_absent(gpu[name]) for name in ("device", "stream"))
     order = np.lexsort((stream, device))
     same_stream = (device[order][1:] == device[order][:-1]) & (
         stream[order][1:] == stream[order][:-1]
@@ -220,11 +231,9 @@ def _has_overlap(gpu: pl.DataFrame, slack: int) -> bool:
     return bool((same_stream & (end[:-1] - ts[1:] > slack)).any())
 
 
-def _find_launches_without_work(
+def _build_missing_work_problem(
     launches: pl.DataFrame, missing: pl.DataFrame, cupti_version: int | None
-) -> Iterator[TraceProblem]:
-    if not missing.height:
-        return
+) -> TraceProblem:
     text = (
         f"{missing.height:,} of {pluralize(launches.height, 'kernel and graph launch')} have "
         "no GPU work in the trace, so the total GPU time and kernel count are too low."
@@ -237,7 +246,7 @@ def _find_launches_without_work(
             "the first kernels of a session after the GPU was idle. Record more steps and warm up "
             "the profiler (schedule with warmup)."
         )
-    yield TraceProblem("launch-without-work", text)
+    return TraceProblem("launch-without-work", text)
 
 
 def _build_unidentified_problem(
@@ -341,6 +350,8 @@ _MAX_BYTES_PER_NS: Final = 30_000
 def find_impossible_sizes(gpu: pl.DataFrame) -> Iterator[TraceProblem]:
     """Report copies within the GPU that would be faster than any GPU's memory."""
     copies = gpu.filter((gpu["kind"] == "memcpy") & (gpu["dur"] > 0)).drop_nulls("bytes")
+    if not copies.height:
+        return
     copies = copies.filter(copies["name"].cast(pl.String).str.contains(_ON_DEVICE))
     rates = copies["bytes"] / copies["dur"]
     count = int((rates > _MAX_BYTES_PER_NS).sum())
