@@ -99,6 +99,8 @@ def encode(series: pl.Series) -> tuple[npt.NDArray[np.int32], list[str]]:
     """
     if not len(series):
         return np.zeros(0, dtype=np.int32), []
+    if series.null_count() == len(series):
+        return np.zeros(len(series), dtype=np.int32), [""]
     codes = series.to_physical()
     if not codes.dtype.is_integer():
         seen: dict[str, int] = {}

@@ -194,7 +194,12 @@ def find_distinct_rows(columns: Callable[[], Iterator[Ints]]) -> tuple[Ints, Int
         mixed_hashes = (mixed_hashes ^ values.astype(np.uint64)) * _MIX
         mixed_hashes ^= mixed_hashes >> np.uint64(29)
     _, first, inverse = np.unique(mixed_hashes, return_index=True, return_inverse=True)
-    if all(np.array_equal(values[first][inverse], values) for values in columns()):
-        return np.stack([values[first] for values in columns()], axis=1), inverse
+    rows = []
+    for values in columns():
+        rows.append(values[first])
+        if not np.array_equal(rows[-1][inverse], values):
+            break
+    else:
+        return np.stack(rows, axis=1), inverse
     distinct, inverse = np.unique(np.stack(list(columns()), axis=1), axis=0, return_inverse=True)
     return distinct, inverse.reshape(-1)
