@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -128,13 +129,19 @@ def compute_resampled_process_medians(
     Each resample draws processes with replacement, then blocks of iterations within each. Source:
     A. Davison and D. Hinkley, "Bootstrap Methods and their Application" (1997), section 3.8.
     """
-    # Ranks instead of values, because small integers sort ten times as fast.
-    distinct_values, rank = np.unique(
-        np.concatenate([np.asarray(values, dtype=np.float64) for values in processes]),
-        return_inverse=True,
+    return _compute_medians(
+        tuple(np.asarray(values, np.float64).tobytes() for values in processes), stream
     )
+
+
+@lru_cache(maxsize=64)
+def _compute_medians(processes: tuple[bytes, ...], stream: int) -> Floats:
+    """Resample once, because each run is compared with the same baseline. Read-only."""
+    arrays = [np.frombuffer(values, np.float64) for values in processes]
+    # Ranks instead of values, because small integers sort ten times as fast.
+    distinct_values, rank = np.unique(np.concatenate(arrays), return_inverse=True)
     rank = rank.astype(np.uint16 if len(distinct_values) <= 1 << 16 else np.uint32)
-    ends = np.cumsum([len(values) for values in processes])
+    ends = np.cumsum([len(values) for values in arrays])
     series = [_CircularSeries(part) for part in np.split(rank, ends[:-1]) if len(part)]
     per_process = -(-rank.size // len(series))
     count = per_process * len(series)
@@ -156,6 +163,7 @@ def compute_resampled_process_medians(
         drawn_values = np.sort(drawn_values.reshape(rows, count), axis=1)
         low, high = (distinct_values[drawn_values[:, at]] for at in middle)
         medians[first : first + rows] = (low + high) / 2
+    medians.flags.writeable = False
     return medians
 
 
