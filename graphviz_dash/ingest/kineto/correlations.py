@@ -19,12 +19,12 @@ _SMALL: Final = 1 << 16
 
 def mask_members(ids: pl.Series, reference: pl.Series) -> pl.Series:
     """Test which ``ids`` are in ``reference``. False for null."""
-    known = _get_known(reference)
+    values = _drop_nulls(reference)
     if not ids.null_count():
-        return pl.Series(_is_in(ids.to_numpy(), known))
+        return pl.Series(_is_in(ids.to_numpy(), values))
     present = ids.is_not_null().to_numpy()
     members = np.zeros(len(ids), np.bool_)
-    members[present] = _is_in(_get_known(ids), known)
+    members[present] = _is_in(_drop_nulls(ids), values)
     return pl.Series(members)
 
 
@@ -33,7 +33,7 @@ def fill_absent(ids: pl.Series) -> Ints:
     return (ids.fill_null(ABSENT) if ids.null_count() else ids).to_numpy()
 
 
-def _get_known(ids: pl.Series) -> Ints:
+def _drop_nulls(ids: pl.Series) -> Ints:
     # An expression of Polars costs 0.2 ms whatever the number of rows.
     return (ids.drop_nulls() if ids.null_count() else ids).to_numpy()
 
@@ -57,7 +57,7 @@ def _is_in(values: Ints, reference: Ints) -> Flags:
 
 def find_repeated(ids: pl.Series) -> tuple[pl.Series, int]:
     """Find the distinct repeated ``ids`` and the number of their rows, ignoring null."""
-    distinct, counts = np.unique(_get_known(ids), return_counts=True)
+    distinct, counts = np.unique(_drop_nulls(ids), return_counts=True)
     is_repeated = counts > 1
     return pl.Series(distinct[is_repeated], dtype=pl.Int64), int(counts[is_repeated].sum())
 
