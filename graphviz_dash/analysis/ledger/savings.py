@@ -308,9 +308,9 @@ def _find_warm_up_streams(ledger: Ledger) -> Iterator[Saving]:
 def _find_order(run: Run, ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
     """Outputs of earlier graphs lie in blocks that the largest graph could have used.
 
-    If it is captured first, they lie in its memory. The saving is at least these outputs or one 20
-    MiB segment. It is at most all growth by earlier captures, if the largest graph reused no block
-    of theirs.
+    If it is captured first, they lie in its memory, or in one more segment of 20 MiB. The saving is
+    at least a segment. It is at most all growth by earlier captures, if the largest graph reused no
+    block of theirs.
     """
     if len(_list_streams(ledger)) > 1 or run.loop is None:
         return
@@ -325,7 +325,7 @@ def _find_order(run: Run, ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iter
         followers = members[1 : largest + 1]
         if sum(max(graph.reserved_bytes or 0, 0) for graph in followers) < _SEGMENT:
             continue
-        size = max(sum(sizes[:largest]), _SEGMENT)
+        size = max(sum(sizes[:largest]) - _SEGMENT, _SEGMENT)
         growth = sum(max(graph.reserved_bytes or 0, 0) for graph in members[:largest])
         workspace = find_workspace(ledger)
         if (members[0].reserved_bytes or 0) >= workspace:
