@@ -60,7 +60,6 @@ class SavingAction(StrEnum):
     SHARE = "share one executable by cudaGraphExecUpdate"
     FREEZE = "freeze the garbage collector before the captures"
     LAZY_LOADING = "load kernels lazily"
-    WARM_UP_FIRST = "warm up all sizes before the first capture"
 
 
 class SavingBasis(StrEnum):
@@ -106,7 +105,6 @@ def find_savings(
         *_find_shared(run, graphs),
         *_find_collections(ledger),
         *_find_loading(ledger, memory, startup),
-        *_find_late_kernels(graphs),
     ]
     used, total = memory.end_of_startup.used or 1, startup.total_ns or 1
 
@@ -433,21 +431,3 @@ def _find_loading(ledger: Ledger, memory: MemoryLedger, startup: StartupLedger) 
     if eager_bytes > 0 and eager_ns > 0:
         time = round(max(size, 0) * eager_ns / eager_bytes)
     yield Saving(SavingAction.LAZY_LOADING, size, time, SavingBasis.PREDICTION)
-
-
-def _find_late_kernels(graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
-    """Captures that loaded kernels last longer than others with as many nodes."""
-    slow = [graph for graph in graphs if (graph.kernel_bytes or 0) >= MIN_BYTES]
-    if not slow:
-        return
-    time = 0
-    for graph in slow:
-        others = [
-            other.capture_ns
-            for other in graphs
-            if other.nodes == graph.nodes and other not in slow and other.capture_ns is not None
-        ]
-        if others and graph.capture_ns is not None:
-            time += max(graph.capture_ns - sorted(others)[len(others) // 2], 0)
-    names = tuple(graph.graph for graph in slow)
-    yield Saving(SavingAction.WARM_UP_FIRST, 0, time, SavingBasis.PREDICTION, names)

@@ -191,16 +191,6 @@ def test_eager_loading_is_compared_with_lazy_loading_elsewhere() -> None:
     assert SavingAction.LAZY_LOADING not in savings_of(make_ledger(samples=samples))
 
 
-def test_kernels_loaded_during_captures_belong_to_the_warm_up() -> None:
-    graphs = (("graph-0", 150), ("graph-1", 40), ("graph-2", 40))
-    spans = tuple(
-        span(SpanKind.CAPTURE, 3_000 + 200 * n, 3_000 + 200 * n + took, name)
-        for n, (name, took) in enumerate(graphs)
-    )
-    saving = savings_of(make_ledger(spans=spans))[SavingAction.WARM_UP_FIRST]
-    assert (saving.bytes, saving.ns, saving.graphs) == (0, 110 * MS, ("graph-0",))
-
-
 def test_unused_graphs_cost_their_memory_and_their_warm_up() -> None:
     recorded = tuple(
         RecordedGraph(name, (), 0, 0, NODES[name], int(name == "graph-0"), 0, False, True)
