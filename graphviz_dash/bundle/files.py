@@ -100,7 +100,7 @@ def open_replacement(path: Path) -> Iterator[IO[bytes]]:
     Raises:
         OSError: ``path`` is a device, pipe, socket or folder, or writing failed (names ``path``).
     """
-    if path.exists() and not path.is_file():
+    if path.exists() and not (path.is_file() or path.is_dir()):
         # Root could replace /dev/null, which all programs need.
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     part = path.with_name(f".{path.name[:_MAX_NAME]}.{secrets.token_hex(4)}.part")
