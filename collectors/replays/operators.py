@@ -265,7 +265,8 @@ class OperatorRecorder(OperatorMode):
         inputs: Sequence[torch.Tensor],
         targets: Sequence[torch.Tensor],
     ) -> OperatorFacts:
-        spot = find_user_location(sys._getframe(5))
+        # A thread of autograd has no frames outside this module.
+        spot = find_user_location(sys._getframe(1))
         module = self._get_module()
         node = torch._C._current_autograd_node()
         if node is not None:
