@@ -10,7 +10,13 @@ from pathlib import Path
 import msgspec
 
 from collectors.collection.machine import read_machine_environment
-from collectors.doctor.requests import COMPILATION_FILE, REPORT_FILE, ProgramSettings
+from collectors.doctor.requests import (
+    COMPILATION_FILE,
+    ENVIRONMENT_FILE,
+    REPORT_FILE,
+    ProgramSettings,
+)
+from collectors.process.results import read_json
 from collectors.program.launcher import ProgramExit, explain_unwatched, run_program
 from collectors.replays.ask import CheckedWorkload
 from graphviz_dash import __version__
@@ -23,6 +29,7 @@ from graphviz_dash.model.run import (
     FORMAT_NAME,
     FORMAT_VERSION,
     Absent,
+    Environment,
     ExecutionMode,
     Failure,
     Manifest,
@@ -113,7 +120,7 @@ def write_bundle(
         status="failed" if failures else "complete",
         failures=failures,
         absent=tuple(Absent(kind.fact, _TIMES) for kind in Pass),
-        environment=read_machine_environment(scratch),
+        environment=_read_environment(scratch),
         files=(),
     )
     with BundleWriter(target) as writer:
@@ -125,6 +132,12 @@ def write_bundle(
             for graph in replay_result.graphs:
                 writer.add_graph(graph)
         writer.commit(manifest)
+
+
+def _read_environment(scratch: Path) -> Environment:
+    """Return the environment that an examined workload left, or read it in another process."""
+    file = scratch / ENVIRONMENT_FILE
+    return read_json(file, Environment) if file.exists() else read_machine_environment(scratch)
 
 
 def _to_failure(finding: Finding) -> Failure:

@@ -7,6 +7,9 @@ from typing import Final
 from msgspec import Struct
 
 REPORT_FILE: Final = "doctor.json"
+ENVIRONMENT_FILE: Final = "doctor-environment.json"
+"""Environment of an examined workload; absent if its process could not read it."""
+
 COMPILATION_FILE: Final = "compilation.json"
 """Compilations of a process, next to its report; absent if none."""
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import torch
 
+from collectors.collection.environment import read_environment
 from collectors.collection.failures import describe_failure
 from collectors.doctor.examine import examine_step
-from collectors.doctor.requests import REPORT_FILE, DoctorRequest
+from collectors.doctor.requests import ENVIRONMENT_FILE, REPORT_FILE, DoctorRequest
 from collectors.passes.parameters import build_arguments
 from collectors.process.lifeline import exit_with_parent
 from collectors.process.requests import FAILURE_FILE
@@ -52,6 +54,9 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)
         return error.exit_code
     (out / REPORT_FILE).write_bytes(msgspec.json.encode(report))
+    # A failed capture may leave CUDA unusable; another process reads the environment then.
+    with suppress(GraphvizDashError, RuntimeError, OSError):
+        (out / ENVIRONMENT_FILE).write_bytes(msgspec.json.encode(read_environment()))
     _exit_now(0)
     return 0
 

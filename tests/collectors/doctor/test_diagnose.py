@@ -2,16 +2,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from collectors.doctor import diagnose
+from collectors.doctor.requests import ENVIRONMENT_FILE
 from collectors.replays.ask import CheckedWorkload
 from graphviz_dash.analysis.nodes.replay_faults import FaultState, find_graph_faults
 from graphviz_dash.analysis.nodes.whole_graph import expand_graph
 from graphviz_dash.analysis.replay_check import list_replay_diagnoses
+from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.ingest.load import load_run
-from graphviz_dash.model.run import WorkloadInfo
+from graphviz_dash.model.run import Environment, WorkloadInfo
 from tests.analysis.test_replay_check import (
     make_check,
     make_difference,
@@ -51,3 +54,18 @@ def test_the_graph_of_a_checked_workload_shows_its_wrong_node(
         FaultState.FAULT,
         FaultState.AFTER,
     ]
+
+
+def test_the_environment_of_an_examined_workload_needs_no_other_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_scratch: Path) -> Environment:
+        raise AssertionError
+
+    monkeypatch.setattr(diagnose, "read_machine_environment", fail)
+    assert MANIFEST.environment is not None
+    environment = replace(MANIFEST.environment, driver="580.1")
+    (tmp_path / ENVIRONMENT_FILE).write_bytes(msgspec.json.encode(environment))
+    workload = WorkloadInfo("step", "step:make", 0, 3, 3, 0)
+    diagnose.write_bundle(tmp_path / "doctor", report(), workload, ("graphviz-dash",), tmp_path)
+    assert read_bundle(tmp_path / "doctor").manifest.environment == environment
