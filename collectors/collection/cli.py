@@ -201,7 +201,7 @@ replays and steps are recorded, and some steps are traced.
     type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
     help="Program only: longest pause for the traced window, estimated; the window closes before. "
-    "One second holds about 70,000 events.",
+    "One second holds about 38,000 events.",
 )
 @click.option(
     "--attribute",
