@@ -56,6 +56,8 @@ class GraphLedger(Struct, frozen=True):
     first_launch_ns: int | None
     total_ns: int | None
     """From the end of the previous capture to the end of this one, without the recorder's work."""
+    function: int | None = None
+    """Number of the program's function that captured it, in order. None if unknown."""
 
     @property
     def added_bytes(self) -> int | None:
@@ -78,6 +80,7 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
     bodies = _index(ledger, SampleKind.CAPTURE_END)
     ends = _index(ledger, SampleKind.INSTANTIATION)
     times = _sum_spans(ledger)
+    functions = _number_functions(ledger)
     work = sorted(
         (span for span in ledger.spans if span.kind is SpanKind.RECORDER),
         key=attrgetter("start_ns"),
@@ -115,10 +118,28 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
                 collection_ns=durations.get(SpanKind.GC, 0),
                 first_launch_ns=durations.get(SpanKind.LAUNCH),
                 total_ns=_subtract_work(work, previous, end),
+                function=functions.get(graph.graph),
             )
         )
         previous = end or previous
     return tuple(result)
+
+
+def _number_functions(ledger: Ledger) -> dict[str, int]:
+    """Number the functions that capture graphs, by graph. The innermost one counts."""
+    functions = sorted(
+        (span for span in ledger.spans if span.kind is SpanKind.CAPTURES),
+        key=attrgetter("start_ns"),
+    )
+    return {
+        capture.name: number
+        for number, function in enumerate(functions)
+        for capture in ledger.spans
+        if capture.kind is SpanKind.CAPTURE
+        and capture.thread == function.thread
+        and function.start_ns <= capture.start_ns
+        and capture.end_ns <= function.end_ns
+    }
 
 
 def _index(ledger: Ledger, kind: SampleKind) -> dict[str, MemorySample]:

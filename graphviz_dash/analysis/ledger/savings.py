@@ -121,10 +121,11 @@ def sum_without(
 ) -> tuple[int, int]:
     """Return the bytes and ns that the captures of ``names`` added, with their warm-ups.
 
-    Excludes loading of ``kernels`` (of each graph) that other graphs need too, and the first graph,
-    in whose place another one would load the same kernels.
+    Excludes loading of ``kernels`` (of each graph) that other graphs need too, and the first graph
+    of the program and of each function, in whose place another one would load the same kernels and
+    compile the same code.
     """
-    selection = set(names)
+    selection = set(names) - _list_first_graphs(graphs, names)
     other_kernels = frozenset().union(
         *(kernels.get(graph.graph, frozenset()) for graph in graphs if graph.graph not in selection)
     )
@@ -145,6 +146,17 @@ def sum_without(
                 loading_ns = max((graph.total_ns or 0) - usual_ns, 0)
                 time -= loading_ns * len(new & other_kernels) // len(new)
     return size, time
+
+
+def _list_first_graphs(graphs: Sequence[GraphLedger], names: Iterable[str]) -> set[str]:
+    """Return the first graph of each function that captures others than ``names``."""
+    selection = set(names)
+    remaining = {graph.function for graph in graphs if graph.graph not in selection}
+    first: dict[int, str] = {}
+    for graph in graphs:
+        if graph.function is not None:
+            first.setdefault(graph.function, graph.graph)
+    return {name for function, name in first.items() if function in remaining}
 
 
 def _get_median(values: Sequence[int]) -> int | None:

@@ -224,6 +224,22 @@ def test_kernels_that_other_graphs_need_are_loaded_anyway() -> None:
     assert sum_without(graphs, ("graph-1", "graph-3"), kernels)[1] == (150 + 50) * MS
 
 
+def test_the_first_graph_of_each_function_costs_what_another_would() -> None:
+    ledger = make_ledger()
+    begins = {span.name: span for span in ledger.spans if span.kind is SpanKind.CAPTURE}
+    functions = tuple(
+        replace(begins[first], kind=SpanKind.CAPTURES, name="", end_ns=begins[last].end_ns)
+        for first, last in (("graph-0", "graph-0"), ("graph-1", "graph-2"))
+    )
+    rows = build_graph_ledgers(make_run(replace(ledger, spans=ledger.spans + functions)))
+    assert [row.function for row in rows] == [0, 1, 1]
+    # graph-2 would be compiled for, and loaded, at the place of graph-1.
+    assert sum_without(rows, ("graph-1",), {}) == (0, 0)
+    plain = build_graph_ledgers(make_run(ledger))
+    assert sum_without(rows, GRAPHS[1:], {}) == sum_without(plain, GRAPHS[1:], {})
+    assert sum_without(rows, ("graph-2",), {}) == sum_without(plain, ("graph-2",), {}) != (0, 0)
+
+
 def test_the_size_of_nodes_is_measured_if_executables_are_large() -> None:
     rows = build_graph_ledgers(make_run(make_ledger()))
     assert measure_node_bytes(rows) == NODE_BYTES
