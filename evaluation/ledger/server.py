@@ -260,7 +260,8 @@ def main() -> None:
         "instantiation_seconds": server.instantiation_seconds,
         "shared": getattr(server, "shared", None),
     }
-    print("FACTS", json.dumps(facts), flush=True)
+    # One write: lines of two ranks would mix.
+    print(f"FACTS {json.dumps(facts)}\n", end="", flush=True)
     if options.distributed:
         server.graphs.clear()
         distributed.destroy_process_group()
