@@ -295,7 +295,10 @@ def test_fields_behind_the_events_are_read_too(tmp_path: Path) -> None:
 def test_polars_has_imported_numpy_before_threads_build_tables() -> None:
     # Its placeholder of the module fails if two threads replace it at the same time.
     code = (
-        "import polars._dependencies as dependencies\n"
+        "import importlib, importlib.util\n"
+        "names = ('polars._dependencies', 'polars.dependencies')\n"
+        "name = next(name for name in names if importlib.util.find_spec(name))\n"
+        "dependencies = importlib.import_module(name)\n"
         "import graphviz_dash.ingest.kineto.tables, numpy\n"
         "assert dependencies.numpy is numpy, dependencies.numpy"
     )
