@@ -67,6 +67,7 @@ costs."""
 _CALLS_BEFORE_REPLAY: Final = 2_000
 """Calls of compiled functions that are no steps if a captured graph was never replayed. A prefill
 of a language model makes up to 200."""
+
 _CALLS_BEFORE_CAPTURE: Final = 500
 """Calls of compiled methods that are no steps before the first capture: an engine warms up."""
 
