@@ -130,7 +130,7 @@ LEDGER_SHADES: Final = {
     LedgerPart.FAILED_POOLS: VIOLET,
     LedgerPart.REMAINDER: GREY,
 }
-"""Parts without a known purpose are hatched."""
+"""Parts of equal colour differ in hatching."""
 
 STARTUP_SHADES: Final = {
     TimePart.INTERPRETER: GREY,

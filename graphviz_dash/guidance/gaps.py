@@ -214,7 +214,7 @@ _RULES: Final = {
         "call torch.compile in the program",
     ),
     Part.MEMORY: _Rule(
-        lambda runs: _has_file(runs, FileRole.MEMORY, FileRole.MEMORY_PASS),
+        lambda runs: _has_file(runs, FileRole.MEMORY, FileRole.MEMORY_PASS, FileRole.LEDGER),
         Missing(Fact.MEMORY, "no run here holds memory statistics"),
         build_memory_command,
     ),

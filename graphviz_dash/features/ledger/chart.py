@@ -33,8 +33,10 @@ _PATTERNS: Final = {
     LedgerPart.FAILED_POOLS: "x",
     LedgerPart.REMAINDER: "/",
     LedgerPart.ALLOCATIONS: ".",
+    LedgerPart.WORKSPACES: "x",
+    LedgerPart.NCCL: "/",
 }
-"""Parts without a known purpose are hatched."""
+"""Hatching of parts that share their colour with another part."""
 
 
 def draw_memory_ledger(ledger: MemoryLedger, theme: Theme) -> go.Figure:

@@ -251,6 +251,8 @@ def test_the_legend_of_the_page_has_all_parts(tmp_path: Path) -> None:
     legend = format_legend(figure.layout.meta["keys"])
     assert legend.count("<span>") == len(LedgerPart)
     assert '<i class="level"' in legend
+    looks = {(area.fillcolor, area.fillpattern.shape) for area in figure.data}
+    assert len(looks) == len(LedgerPart)
 
 
 def test_a_graph_shows_its_memory_and_its_start(tmp_path: Path) -> None:

@@ -79,9 +79,11 @@ def render() -> None:
         uses = list_allocator_states(selection.experiment.runs)
         _show_allocator(selection, uses)
         _show_snapshots(selection)
-        show_ledgers(selection, get_ledgers(selection.key))
+        ledgers = get_ledgers(selection.key)
+        show_ledgers(selection, ledgers)
         _show_statistics(selection)
-        _show_missing_pass(selection, result, has_statistics=bool(uses))
+        if not ledgers:
+            _show_missing_pass(selection, result, has_statistics=bool(uses))
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="page-head"):
         title = st.container()
