@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
+
+from msgspec import field
 
 from graphviz_dash.analysis.replay_check import (
     MemoryFault,
+    ReplayCause,
     ReplayDiagnosis,
     StopFault,
     WrongOperator,
     find_differing_ranks,
 )
-from graphviz_dash.exports.documents.values import Count, Ns, Sentence
+from graphviz_dash.exports.documents.values import Count, Document, Ns, Sentence, build
 from graphviz_dash.model.doctor import CodeLocation
 from graphviz_dash.model.replay_check import NodeOwner
 from graphviz_dash.narrative.replay_check import (
@@ -25,11 +27,11 @@ from graphviz_dash.narrative.replay_check import (
 )
 
 
-class NodeDocument(TypedDict):
+class NodeDocument(Document, frozen=True):
     """A graph node and the code that captured it."""
 
     graph: str
-    node: Count
+    index: Count = field(name="node")
     kind: str
     name: str | None
     op: str | None
@@ -38,7 +40,7 @@ class NodeDocument(TypedDict):
     collective: Count | None
 
 
-class ElementDocument(TypedDict):
+class ElementDocument(Document, frozen=True):
     """An element after an eager step and after a replay."""
 
     index: list[Count]
@@ -46,42 +48,42 @@ class ElementDocument(TypedDict):
     replay: float
 
 
-class WrongOperatorDocument(TypedDict):
+class WrongOperatorDocument(Document, frozen=True):
     """The first operator that a replay computes differently from an eager step."""
 
     cause: str
     sentence: Sentence
     title: Sentence
     advice: Sentence
-    op: str
-    operator: Count
+    name: str = field(name="op")
+    index: Count = field(name="operator")
     location: str | None
     module: str | None
-    first_node: Count | None
+    node: Count | None = field(name="first_node")
     replay: Count | None
     changed_inputs: bool
     tensor: str | None
     capture_value: str | None
     eager: list[str]
     kernels: list[str]
-    relative_difference: float | None
-    noise: float | None
+    relative: float | None = field(name="relative_difference")
+    eager_difference: float | None = field(name="noise")
     differing_elements: Count | None
     elements: list[ElementDocument]
 
 
-class RankProgressDocument(TypedDict):
+class RankProgressDocument(Document, frozen=True):
     """Progress of a rank while another rank hangs."""
 
     rank: Count
     replay: Count
-    busy: bool
+    is_busy: bool = field(name="busy")
     collectives: Count
     collectives_passed: Count
     missing_collectives: list[Count]
 
 
-class InvalidArgumentDocument(TypedDict):
+class InvalidArgumentDocument(Document, frozen=True):
     """A kernel argument of the size of an address that was in no allocation at the capture."""
 
     node: Count
@@ -89,7 +91,7 @@ class InvalidArgumentDocument(TypedDict):
     value: str
 
 
-class ReplayStopDocument(TypedDict):
+class ReplayStopDocument(Document, frozen=True):
     """A replay that crashed or hangs."""
 
     kind: str
@@ -109,14 +111,14 @@ class ReplayStopDocument(TypedDict):
     nodes: Count
     collectives: Count
     collectives_passed: Count
-    wait: Ns | None
+    waited_ns: Ns | None = field(name="wait")
     error: str | None
     ranks: list[RankProgressDocument]
     differing_ranks: list[Count]
     invalid_arguments: list[InvalidArgumentDocument]
 
 
-class MemoryFaultDocument(TypedDict):
+class MemoryFaultDocument(Document, frozen=True):
     """Memory that a replay would use after its end."""
 
     cause: str
@@ -130,12 +132,12 @@ class MemoryFaultDocument(TypedDict):
     fate: str
     free_place: str | None
     after_replay: Count
-    before_replay: Count
+    reported_before_replay: Count = field(name="before_replay")
     argument: Count | None
     allocation_place: str | None
 
 
-class CheckGapDocument(TypedDict):
+class CheckGapDocument(Document, frozen=True):
     """A part that was not checked."""
 
     subject: str
@@ -143,7 +145,7 @@ class CheckGapDocument(TypedDict):
     count: Count
 
 
-class CheckedProcessDocument(TypedDict):
+class CheckedProcessDocument(Document, frozen=True):
     """Check of one bundle."""
 
     subject: str
@@ -159,138 +161,87 @@ class CheckedProcessDocument(TypedDict):
     gaps: list[CheckGapDocument]
 
 
-class ReplayCheckDocument(TypedDict):
+class ReplayCheckDocument(Document, frozen=True):
     """Checks of replays."""
 
     checks: list[CheckedProcessDocument]
 
 
 def build_replay_check_document(diagnoses: Sequence[ReplayDiagnosis]) -> ReplayCheckDocument:
-    """Build the document of the checked bundles."""
-    return {"checks": [_build_check(diagnosis) for diagnosis in diagnoses]}
+    """Build the document of a check, one entry per bundle."""
+    return ReplayCheckDocument(checks=[_build_check(diagnosis) for diagnosis in diagnoses])
 
 
 def _build_check(diagnosis: ReplayDiagnosis) -> CheckedProcessDocument:
     values = diagnosis.check.values
-    return {
-        "subject": diagnosis.check.subject,
-        "verdict": format_replay_verdict(diagnosis),
-        "graphs": diagnosis.check.graphs,
-        "operators": sum(len(item.operators) for item in values),
-        "hash_count": sum(item.hash_count for item in values),
-        "nodes": sum(item.nodes for item in values),
-        "replays": sum(item.rounds * item.replays for item in values),
-        "wrong": [_build_wrong(wrong) for wrong in diagnosis.wrong],
-        "stops": [_build_stop(fault) for fault in diagnosis.stops],
-        "memory": [_build_memory(fault) for fault in diagnosis.memory],
-        "gaps": [
-            {"subject": item.subject, "reason": item.reason, "count": item.count}
-            for item in diagnosis.gaps
-        ],
-    }
+    return build(
+        CheckedProcessDocument,
+        diagnosis,
+        diagnosis.check,
+        verdict=format_replay_verdict(diagnosis),
+        operators=sum(len(item.operators) for item in values),
+        hash_count=sum(item.hash_count for item in values),
+        nodes=sum(item.nodes for item in values),
+        replays=sum(item.rounds * item.replays for item in values),
+        wrong=[_build_wrong(wrong) for wrong in diagnosis.wrong],
+        stops=[_build_stop(fault) for fault in diagnosis.stops],
+        memory=[_build_memory(fault) for fault in diagnosis.memory],
+    )
+
+
+def _describe_cause(cause: ReplayCause) -> dict[str, str]:
+    return {"cause": cause.value, "title": CAUSE_TITLES[cause], "advice": CAUSE_ADVICE[cause]}
 
 
 def _build_wrong(wrong: WrongOperator) -> WrongOperatorDocument:
     difference, elements = wrong.difference, wrong.elements
     tensor = difference.tensor if difference else None
-    return {
-        "cause": wrong.cause.value,
-        "sentence": format_wrong_operator(wrong),
-        "title": CAUSE_TITLES[wrong.cause],
-        "advice": CAUSE_ADVICE[wrong.cause],
-        "op": wrong.operator.name,
-        "operator": wrong.index,
-        "location": _get_text(wrong.operator.location),
-        "module": wrong.operator.module,
-        "first_node": wrong.node,
-        "replay": difference.replay if difference else None,
-        "changed_inputs": bool(difference and difference.round),
-        "tensor": f"{tensor.role} {tensor.dtype} {list(tensor.shape)}" if tensor else None,
-        "capture_value": wrong.fact.capture_value if wrong.fact else None,
-        "eager": list(wrong.fact.eager) if wrong.fact else [],
-        "kernels": list(wrong.kernels),
-        "relative_difference": difference.relative if difference else None,
-        "noise": difference.eager_difference if difference else None,
-        "differing_elements": elements.differing_elements if elements else None,
-        "elements": [
-            {"index": list(item.index), "eager": item.eager, "replay": item.replay}
-            for item in (elements.first if elements else ())
-        ],
-    }
+    return build(
+        WrongOperatorDocument,
+        wrong,
+        wrong.operator,
+        difference,
+        wrong.fact,
+        **_describe_cause(wrong.cause),
+        sentence=format_wrong_operator(wrong),
+        location=_get_text(wrong.operator.location),
+        changed_inputs=bool(difference and difference.round),
+        tensor=f"{tensor.role} {tensor.dtype} {list(tensor.shape)}" if tensor else None,
+        eager=wrong.fact.eager if wrong.fact else [],
+        differing_elements=elements and elements.differing_elements,
+        elements=elements.first if elements else [],
+    )
 
 
 def _build_stop(fault: StopFault) -> ReplayStopDocument:
     stop = fault.stop
-    return {
-        "kind": stop.kind,
-        "cause": fault.cause.value,
-        "sentence": format_stop(fault),
-        "title": CAUSE_TITLES[fault.cause],
-        "advice": CAUSE_ADVICE[fault.cause],
-        "graph": stop.graph,
-        "key": stop.key,
-        "capture_place": _get_text(stop.capture_location),
-        "rank": stop.rank,
-        "replay": stop.replay,
-        "is_running": stop.is_running,
-        "suspects": [_build_node(node) for node in stop.suspects],
-        "last": [_build_node(node) for node in stop.last],
-        "completions": stop.completions,
-        "nodes": stop.nodes,
-        "collectives": stop.collectives,
-        "collectives_passed": stop.collectives_passed,
-        "wait": stop.waited_ns,
-        "error": stop.error,
-        "ranks": [
-            {
-                "rank": item.rank,
-                "replay": item.replay,
-                "busy": item.is_busy,
-                "collectives": item.collectives,
-                "collectives_passed": item.collectives_passed,
-                "missing_collectives": list(item.missing_collectives),
-            }
-            for item in stop.ranks
-        ],
-        "differing_ranks": [item.rank for item in find_differing_ranks(fault)],
-        "invalid_arguments": [
-            {"node": item.node, "argument": item.argument, "value": item.value}
-            for item in stop.invalid_arguments
-        ],
-    }
+    return build(
+        ReplayStopDocument,
+        stop,
+        **_describe_cause(fault.cause),
+        sentence=format_stop(fault),
+        capture_place=_get_text(stop.capture_location),
+        suspects=[_build_node(node) for node in stop.suspects],
+        last=[_build_node(node) for node in stop.last],
+        differing_ranks=[item.rank for item in find_differing_ranks(fault)],
+    )
 
 
 def _build_memory(fault: MemoryFault) -> MemoryFaultDocument:
     memory = fault.memory
-    return {
-        "cause": fault.cause.value,
-        "sentence": format_memory_fault(fault),
-        "title": CAUSE_TITLES[fault.cause],
-        "advice": CAUSE_ADVICE[fault.cause],
-        "graph": memory.graph,
-        "node": _build_node(memory.node) if memory.node else None,
-        "owner": memory.owner,
-        "description": memory.description,
-        "fate": memory.fate,
-        "free_place": _get_text(memory.free_location),
-        "after_replay": memory.after_replay,
-        "before_replay": memory.reported_before_replay,
-        "argument": memory.argument,
-        "allocation_place": _get_text(memory.allocation_location),
-    }
+    return build(
+        MemoryFaultDocument,
+        memory,
+        **_describe_cause(fault.cause),
+        sentence=format_memory_fault(fault),
+        node=memory.node and _build_node(memory.node),
+        free_place=_get_text(memory.free_location),
+        allocation_place=_get_text(memory.allocation_location),
+    )
 
 
 def _build_node(node: NodeOwner) -> NodeDocument:
-    return {
-        "graph": node.graph,
-        "node": node.index,
-        "kind": node.kind,
-        "name": node.name,
-        "op": node.op,
-        "location": _get_text(node.location),
-        "module": node.module,
-        "collective": node.collective,
-    }
+    return build(NodeDocument, node, location=_get_text(node.location))
 
 
 def _get_text(location: CodeLocation | None) -> str | None:

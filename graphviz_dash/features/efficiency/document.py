@@ -20,7 +20,6 @@ from graphviz_dash.features.efficiency.analysis.ceilings_choice import CeilingsC
 from graphviz_dash.features.efficiency.analysis.limits import UnitLimit
 from graphviz_dash.features.efficiency.analysis.rates import Rates
 from graphviz_dash.features.efficiency.analysis.report import (
-    EfficiencyGroup,
     EfficiencyReport,
     GroupKey,
     group_limits,
@@ -32,7 +31,6 @@ from graphviz_dash.features.efficiency.narrative import (
 )
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.ceilings import Pipe, Traffic
-from graphviz_dash.model.graph import GraphEdge
 
 
 class LimitsDocument(Document, frozen=True):
@@ -64,17 +62,17 @@ class CallDocument(Document, frozen=True):
     graph: str | None
 
     operator: str | None
-    kernel: str
+    name: str = field(name="kernel")
     module: str | None
     source: str | None
     nodes: list[Count]
-    time: Ns
-    limit: Ns | None
+    time_ns: Ns = field(name="time")
+    limit_ns: Ns | None = field(name="limit")
     share: Fraction | None
-    excess: Ns
-    limiter: str | None
-    reads: Bytes | None
-    writes: Bytes | None
+    above_ns: Ns = field(name="excess")
+    term: str | None = field(name="limiter")
+    read_bytes: Bytes | None = field(name="reads")
+    written_bytes: Bytes | None = field(name="writes")
     bound: str | None
     flops: int | None
     pipe: str | None
@@ -87,10 +85,10 @@ class EfficiencyGroupDocument(Document, frozen=True):
     name: str
     calls: Count
     kernels: Count
-    time: Ns
-    excess: Ns
-    unknown: Ns
-    bytes: Number | None
+    time_ns: Ns = field(name="time")
+    above_ns: Ns = field(name="excess")
+    unknown_ns: Ns = field(name="unknown")
+    moved_bytes: Number | None = field(name="bytes")
     flops: Number | None
 
 
@@ -103,10 +101,10 @@ class AdviceDocument(Document, frozen=True):
     operators: list[str]
     kernels: Count
     groups: Count
-    time: Ns
-    saving: Ns
-    saving_low: Ns
-    saving_high: Ns
+    time_ns: Ns = field(name="time")
+    saving_ns: Ns = field(name="saving")
+    low_ns: Ns = field(name="saving_low")
+    high_ns: Ns = field(name="saving_high")
     module: str | None
     source: str | None
 
@@ -117,14 +115,14 @@ class KernelChainDocument(Document, frozen=True):
     first: Count
     last: Count
     kernels: Count
-    hideable: Ns
+    hideable_ns: Ns = field(name="hideable")
 
 
 class KernelPairDocument(Document, frozen=True):
     """Two kernels with a programmatic edge."""
 
-    first: Count
-    second: Count
+    source: Count = field(name="first")
+    target: Count = field(name="second")
 
 
 class ProgrammaticDocument(Document, frozen=True):
@@ -132,9 +130,9 @@ class ProgrammaticDocument(Document, frozen=True):
 
     edges: Count
     overlaps: Count
-    gap: Ns | None
+    gap_ns: Ns | None = field(name="gap")
     full_edges: Count
-    hideable: Ns
+    hideable_ns: Ns = field(name="hideable")
     chains: list[KernelChainDocument]
     without_wait: list[KernelPairDocument]
     without_trigger: list[KernelPairDocument]
@@ -149,9 +147,9 @@ class EfficiencyDocument(Document, frozen=True):
     unit: str
     graphs: list[GraphPartDocument]
     sentence: Sentence
-    time: Ns
-    near_limit: Ns
-    above_limit: Ns
+    time_ns: Ns = field(name="time")
+    near_ns: Ns = field(name="near_limit")
+    above_ns: Ns = field(name="above_limit")
     unknown: Ns
     limits: LimitsDocument | None
     no_limits: Sentence | None
@@ -165,7 +163,6 @@ class EfficiencyDocument(Document, frozen=True):
 
 def build_efficiency_document(run: str, report: EfficiencyReport) -> EfficiencyDocument:
     """Build the document of one graph or step of a run."""
-    groups = {key: [_build_group(group) for group in group_limits(report, key)] for key in GroupKey}
     choice = report.choice
     return build(
         EfficiencyDocument,
@@ -176,15 +173,12 @@ def build_efficiency_document(run: str, report: EfficiencyReport) -> EfficiencyD
             for part in report.graphs
         ],
         sentence=describe_efficiency(report),
-        time=report.time_ns,
-        near_limit=report.near_ns,
-        above_limit=report.above_ns,
         unknown=report.time_ns - report.known_ns,
         limits=None if isinstance(choice, Missing) else _build_limits(choice),
         no_limits=get_reason(choice),
-        by_operator=groups[GroupKey.OPERATOR],
-        by_module=groups[GroupKey.MODULE],
-        by_line=groups[GroupKey.LINE],
+        by_operator=group_limits(report, GroupKey.OPERATOR),
+        by_module=group_limits(report, GroupKey.MODULE),
+        by_line=group_limits(report, GroupKey.LINE),
         advice=[_build_advice(advice) for advice in report.advice],
         programmatic=_build_programmatic(report),
         calls=[_build_call(report, limit) for limit in report.limits],
@@ -198,24 +192,17 @@ def _build_programmatic(report: EfficiencyReport) -> ProgrammaticDocument | None
     return build(
         ProgrammaticDocument,
         audit,
-        gap=audit.gap_ns,
-        hideable=audit.hideable_ns,
         chains=[
-            KernelChainDocument(
+            build(
+                KernelChainDocument,
+                chain,
                 first=chain.nodes[0],
                 last=chain.nodes[-1],
                 kernels=len(chain.nodes),
-                hideable=chain.hideable_ns,
             )
             for chain in audit.chains
         ],
-        without_wait=list(map(_build_pair, audit.without_wait)),
-        without_trigger=list(map(_build_pair, audit.without_trigger)),
     )
-
-
-def _build_pair(edge: GraphEdge) -> KernelPairDocument:
-    return KernelPairDocument(first=edge.source, second=edge.target)
 
 
 def _build_limits(choice: CeilingsChoice) -> LimitsDocument:
@@ -233,52 +220,26 @@ def _build_limits(choice: CeilingsChoice) -> LimitsDocument:
     )
 
 
-def _build_group(group: EfficiencyGroup) -> EfficiencyGroupDocument:
-    return build(
-        EfficiencyGroupDocument,
-        group,
-        time=group.time_ns,
-        excess=group.above_ns,
-        unknown=group.unknown_ns,
-        bytes=group.moved_bytes,
-    )
-
-
 def _build_advice(advice: Advice) -> AdviceDocument:
     return build(
         AdviceDocument,
         advice,
-        remedy=advice.remedy.value,
         title=format_remedy_title(advice.remedy),
         instruction=REMEDY_INSTRUCTIONS[advice.remedy],
-        operators=list(advice.operators),
         groups=len(advice.groups),
-        time=advice.time_ns,
-        saving=advice.saving_ns,
-        saving_low=advice.low_ns,
-        saving_high=advice.high_ns,
     )
 
 
 def _build_call(report: EfficiencyReport, limit: UnitLimit) -> CallDocument:
-    unit, work = limit.unit, limit.unit.work
+    unit = limit.unit
     origin = report.items[unit.items[0]].origin
     return build(
         CallDocument,
         limit,
         origin,
+        unit.work,
         graph=report.items[unit.items[0]].graph,
         operator=None if origin is None else origin.call_operator or origin.op,
-        kernel=limit.name,
         nodes=[report.items[position].index for position in unit.items],
-        time=limit.time_ns,
-        limit=limit.limit_ns,
-        excess=limit.above_ns,
-        limiter=None if limit.term is None else limit.term.value,
-        reads=None if work is None else work.read_bytes,
-        writes=None if work is None else work.written_bytes,
-        bound=None if work is None else work.bound.value,
-        flops=None if work is None else work.flops,
-        pipe=None if limit.pipe is None else limit.pipe.value,
         unknown=unit.missing,
     )

@@ -174,7 +174,9 @@ def test_a_marked_program_has_its_faults_in_json_without_an_option(tmp_path: Pat
 
 def test_a_hang_has_its_nodes_in_json() -> None:
     hang = make_stop(kind="hang", waited_ns=5_000_000_000, error=None)
-    document = build_replay_check_document([diagnose_replays(make_replay_check(hang))])
+    document = msgspec.to_builtins(
+        build_replay_check_document([diagnose_replays(make_replay_check(hang))])
+    )
     (stops,) = document["checks"][0]["stops"]
     assert (stops["kind"], stops["wait"]) == ("hang", 5_000_000_000)
     assert stops["suspects"][0]["node"] == 5
