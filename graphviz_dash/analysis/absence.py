@@ -5,13 +5,10 @@ They come from the failed pass, the manifest's entry for the fact, or the pass t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from graphviz_dash.model.absence import Fact, Missing, format_manifest_name
-from graphviz_dash.model.run import Pass
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Run
+from graphviz_dash.model.run import Pass, Run
 
 PASS_FACTS: Final = {which: Fact(f"{which.value} pass") for which in Pass}
 

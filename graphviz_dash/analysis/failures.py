@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from graphviz_dash.errors import escape_control_characters
-from graphviz_dash.model.run import COLLECTOR_ERROR, PROCESS_DIED, Pass
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Failure
+from graphviz_dash.model.run import COLLECTOR_ERROR, PROCESS_DIED, Failure, Pass
 
 
 def format_failure(name: str, failure: Failure) -> str:

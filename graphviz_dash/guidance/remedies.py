@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
 from graphviz_dash.guidance.rerun import build_recording_command, get_option
-from graphviz_dash.model.recording import WINDOW_REPLAYS, BoundaryKind
+from graphviz_dash.model.recording import WINDOW_REPLAYS, BoundaryKind, Recording
 from graphviz_dash.model.run import FileRole, Run
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.recording import Recording
 
 _SETTLING_STEPS: Final = 3
 """Steps that the recorder skips before the window."""

@@ -10,7 +10,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from isal import igzip
@@ -38,12 +38,9 @@ from graphviz_dash.ingest.byte_stream import ByteStream
 from graphviz_dash.ingest.formats.registry import ForeignContent, read_foreign
 from graphviz_dash.ingest.kineto.launch_arguments import read_launched_kernels
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Absent, ExecutionMode, FileRole, Source
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.graph import CapturedGraph
-    from graphviz_dash.model.trace import Trace
-
+from graphviz_dash.model.trace import Trace
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 

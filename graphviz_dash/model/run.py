@@ -7,29 +7,27 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from msgspec import Meta, Struct
 
 from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.ceilings import Ceilings
+from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.gpu import Gpu
 from graphviz_dash.model.graph import CapturedGraph, Count, DriverResult
+from graphviz_dash.model.ledger import Ledger
+from graphviz_dash.model.loop import ProgramLoop
 from graphviz_dash.model.memory import MemoryPass
+from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
+from graphviz_dash.model.observers import ObserverPass
+from graphviz_dash.model.parallel import ParallelPlan
+from graphviz_dash.model.recording import Recording
+from graphviz_dash.model.replay_check import ReplayCheck
+from graphviz_dash.model.source_code import SourceCode
 from graphviz_dash.model.timings import CleanTimings, Nanoseconds
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.ceilings import Ceilings
-    from graphviz_dash.model.compilation import Compilation
-    from graphviz_dash.model.ledger import Ledger
-    from graphviz_dash.model.loop import ProgramLoop
-    from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
-    from graphviz_dash.model.observers import ObserverPass
-    from graphviz_dash.model.parallel import ParallelPlan
-    from graphviz_dash.model.recording import Recording
-    from graphviz_dash.model.replay_check import ReplayCheck
-    from graphviz_dash.model.source_code import SourceCode
-    from graphviz_dash.model.trace import Trace, TraceProblem
+from graphviz_dash.model.trace import Trace, TraceProblem
 
 FORMAT_NAME: Final = "graphviz-dash-run"
 FORMAT_VERSION: Final = 8

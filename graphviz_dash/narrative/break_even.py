@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from graphviz_dash.analysis.comparison.break_even import FIRST_LAUNCH_PART
+from graphviz_dash.analysis.comparison.break_even import FIRST_LAUNCH_PART, BreakEven
 from graphviz_dash.units import format_count, format_ns, pluralize
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.comparison.break_even import BreakEven
 
 
 def _format_part(name: str, ns: float) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
 from graphviz_dash.analysis.metrics.caveats import Caveat, CaveatCode
 from graphviz_dash.analysis.metrics.low_confidence import GraphSource
 from graphviz_dash.analysis.metrics.thresholds import FEW_ITERATIONS, FEW_STEPS
+from graphviz_dash.model.run import WorkloadInfo
 from graphviz_dash.units import (
     format_count,
     format_ns,
@@ -18,9 +19,6 @@ from graphviz_dash.units import (
     format_ratio,
     pluralize,
 )
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import WorkloadInfo
 
 Values: TypeAlias = Mapping[str, Any]
 Text: TypeAlias = str | Callable[[Values], str]

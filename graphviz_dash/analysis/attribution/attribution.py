@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -21,9 +21,7 @@ from graphviz_dash.analysis.sequence_alignment import Alignment, align
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 from graphviz_dash.model.marks import CAPTURE
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.trace import Trace
 
 # The first match wins. Synchronous calls cannot be captured.
 _CALLS: Final = tuple(

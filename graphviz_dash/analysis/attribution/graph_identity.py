@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -12,11 +12,9 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import get_column
 from graphviz_dash.analysis.attribution.attribution import find_capture_windows
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.graph import CapturedGraph
-    from graphviz_dash.model.recording import Recording
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.recording import Recording
+from graphviz_dash.model.trace import Trace
 
 _NO_KEYS: Final[Mapping[str, str]] = MappingProxyType({})
 _MAX_OPERATORS: Final = 32

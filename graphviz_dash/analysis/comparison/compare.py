@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -21,9 +21,12 @@ from graphviz_dash.analysis.doctor import has_differing_replays
 from graphviz_dash.analysis.metrics import run_selection
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage, compute_coverage
 from graphviz_dash.analysis.metrics.low_confidence import count_while_nodes, find_caveats
+from graphviz_dash.analysis.metrics.recorded_step import StepStatistic
+from graphviz_dash.analysis.metrics.run_metrics import MetricValue
 from graphviz_dash.analysis.prediction.evaluation import EagerPredictions, predict_from_baseline
 from graphviz_dash.analysis.ranks.ranks import RankWaits, compute_rank_waits, group_rank_families
 from graphviz_dash.analysis.replay_check import list_replay_diagnoses
+from graphviz_dash.analysis.replays.replays import ReplayMatch
 from graphviz_dash.analysis.step_comparison.clean_step_model import model_step
 from graphviz_dash.analysis.step_comparison.time_by_category import (
     RankWaitTime,
@@ -48,12 +51,6 @@ from graphviz_dash.analysis.trace.steps import Step, find_steps
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.units import format_count
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.metrics.recorded_step import StepStatistic
-    from graphviz_dash.analysis.metrics.run_metrics import MetricValue
-    from graphviz_dash.analysis.replays.replays import ReplayMatch
-
 
 TracedSteps: TypeAlias = Mapping[str, tuple[Step, ...]]
 """Traced steps by run name."""

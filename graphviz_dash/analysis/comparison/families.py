@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -17,6 +17,8 @@ from graphviz_dash.analysis.comparison.relative_metrics import (
     compute_waterfall_metrics,
 )
 from graphviz_dash.analysis.memory.report import compute_pool_metrics
+from graphviz_dash.analysis.metrics.graph_coverage import Coverage
+from graphviz_dash.analysis.metrics.recorded_step import StepStatistic
 from graphviz_dash.analysis.metrics.registry import METRICS
 from graphviz_dash.analysis.metrics.run_metrics import (
     MetricValue,
@@ -29,16 +31,12 @@ from graphviz_dash.analysis.metrics.run_metrics import (
     count_graph_objects,
 )
 from graphviz_dash.analysis.prediction.evaluation import compute_prediction_metrics
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.metrics.graph_coverage import Coverage
-    from graphviz_dash.analysis.metrics.recorded_step import StepStatistic
-    from graphviz_dash.analysis.prediction.predict import Prediction
-    from graphviz_dash.analysis.step_comparison.waterfall import Waterfall
-    from graphviz_dash.analysis.trace.integrity import TraceIntegrity
-    from graphviz_dash.analysis.trace.steps import Step
-    from graphviz_dash.model.absence import Missing
-    from graphviz_dash.model.run import Run
+from graphviz_dash.analysis.prediction.predict import Prediction
+from graphviz_dash.analysis.step_comparison.waterfall import Waterfall
+from graphviz_dash.analysis.trace.integrity import TraceIntegrity
+from graphviz_dash.analysis.trace.steps import Step
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.run import Run
 
 
 class MetricInputs(Struct, frozen=True):

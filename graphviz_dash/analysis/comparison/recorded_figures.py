@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import exp, hypot, log
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
 from graphviz_dash.analysis.loop.padding import combine_costs
@@ -18,10 +18,7 @@ from graphviz_dash.analysis.metrics.recorded_step import (
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue, make_missing_value, make_value
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
 from graphviz_dash.model.absence import Fact, Missing
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Run
-
+from graphviz_dash.model.run import Run
 
 RELATIVE_RECORDED_METRICS: Final = ("recorded_speedup", "recorded_saving")
 """Metrics of recorded runs that need a baseline."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -40,14 +40,11 @@ from graphviz_dash.analysis.sample_statistics import (
     compute_resampled_process_medians,
 )
 from graphviz_dash.analysis.step_comparison.waterfall import Basis, Cause, Waterfall
+from graphviz_dash.analysis.trace.steps import Step
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.run import Run
+from graphviz_dash.model.timings import CleanTimings
 from graphviz_dash.units import format_percent
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.trace.steps import Step
-    from graphviz_dash.model.run import Run
-    from graphviz_dash.model.timings import CleanTimings
-
 
 _CLEAN_METRICS = (
     "speedup",

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints, get_column
 from graphviz_dash.analysis.metrics.caveats import Caveat, CaveatCode, make_caveat
 from graphviz_dash.analysis.metrics.low_confidence import GraphSource
 from graphviz_dash.analysis.replays.replays import (
+    ReplayMatch,
     find_launch_correlations,
     get_identities,
     group_launched_rows,
     match_replays,
 )
-from graphviz_dash.model.trace import WHOLE_GRAPH_PATTERN
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.replays.replays import ReplayMatch
-    from graphviz_dash.model.run import Run
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.run import Run
+from graphviz_dash.model.trace import WHOLE_GRAPH_PATTERN, Trace
 
 
 def find_unseen_graphs(run: Run, match: ReplayMatch | None) -> Caveat | None:

@@ -9,7 +9,7 @@ size.
 from __future__ import annotations
 
 from math import isqrt
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.lanes import link_trace_launches
 from graphviz_dash.model.loop import GraphFamily, ProgramLoop, StepKind
 from graphviz_dash.model.marks import STEP
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.trace import Trace
 
 MIN_SIZES: Final = 3
 """Padded sizes among the traced steps that are needed for inferring real sizes."""

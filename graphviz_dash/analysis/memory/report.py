@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct, field
 
@@ -16,13 +16,9 @@ from graphviz_dash.analysis.absence import explain_missing, explain_other_progra
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue, make_missing_value, make_value
 from graphviz_dash.analysis.metrics.run_selection import has_other_program
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.memory import DEFAULT_POOL, Owner, Stage
-from graphviz_dash.model.run import ExecutionMode
+from graphviz_dash.model.memory import DEFAULT_POOL, MemoryPass, MemoryStage, Owner, PoolId, Stage
+from graphviz_dash.model.run import ExecutionMode, Run
 from graphviz_dash.units import format_bytes
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.memory import MemoryPass, MemoryStage, PoolId
-    from graphviz_dash.model.run import Run
 
 _MODEL_OWNERS: Final = frozenset({Owner.WEIGHTS, Owner.GRADIENTS, Owner.OPTIMIZER, Owner.BUFFERS})
 """Owners whose bytes count as theirs in any pool."""

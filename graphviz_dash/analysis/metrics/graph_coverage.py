@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -22,9 +21,7 @@ from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.lanes import link_trace_launches
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Fact, Missing
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.trace import Trace
 
 
 class Reason(StrEnum):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -22,10 +21,8 @@ from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
 from graphviz_dash.analysis.trace.lanes import find_distinct_values
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, find_steps
 from graphviz_dash.model.absence import Missing
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Experiment, Run
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.run import Experiment, Run
+from graphviz_dash.model.trace import Trace
 
 
 class KernelUse(Struct, frozen=True):

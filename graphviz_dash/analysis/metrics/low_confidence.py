@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from graphviz_dash.analysis.metrics.caveats import Caveat, CaveatCode, make_caveat
 from graphviz_dash.analysis.metrics.recorded_step import compute_recorded_step, find_long_steps
@@ -33,11 +33,8 @@ from graphviz_dash.analysis.trace.integrity import Claim, TraceIntegrity
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import ConditionalParams, ConditionalType
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Run
-    from graphviz_dash.model.timings import CleanTimings
-
+from graphviz_dash.model.run import Run
+from graphviz_dash.model.timings import CleanTimings
 
 _LOST_WORK: Final = "launch-without-work"
 

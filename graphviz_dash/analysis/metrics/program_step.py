@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from msgspec.structs import replace
@@ -25,9 +25,7 @@ from graphviz_dash.analysis.metrics.recorded_step import (
 )
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.loop import ProgramLoop
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Run
+from graphviz_dash.model.run import Run
 
 
 def get_recorded_step_ns(run: Run) -> float | None:

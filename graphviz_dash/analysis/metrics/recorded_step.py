@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from math import isqrt
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -21,10 +21,8 @@ from graphviz_dash.analysis.sample_statistics import (
     summarise,
 )
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.recording import Recording
 from graphviz_dash.units import pluralize
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.recording import Recording
 
 _MAX_PAUSE_SHARE: Final = 0.05
 """Maximum share of steps that are pauses.

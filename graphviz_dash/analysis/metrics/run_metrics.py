@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from statistics import median
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,11 +29,8 @@ from graphviz_dash.analysis.trace.integrity import (
 )
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.run import ExecutionMode
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Run
-    from graphviz_dash.model.timings import CleanTimings, GraphLifecycle
+from graphviz_dash.model.run import ExecutionMode, Run
+from graphviz_dash.model.timings import CleanTimings, GraphLifecycle
 
 
 class MetricValue(Struct, frozen=True):

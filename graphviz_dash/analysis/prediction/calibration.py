@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -34,12 +34,9 @@ from graphviz_dash.model.calibration import (
     CalibrationSample,
     ErrorScale,
 )
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.gpu import Gpu
-    from graphviz_dash.model.run import Environment, Experiment
-    from graphviz_dash.model.trace import Trace
-
+from graphviz_dash.model.gpu import Gpu
+from graphviz_dash.model.run import Environment, Experiment
+from graphviz_dash.model.trace import Trace
 
 FITTED: Final = tuple(term for term in ReplayTerm if term is not ReplayTerm.WARPS)
 """Terms found by least squares; WARPS is searched separately."""

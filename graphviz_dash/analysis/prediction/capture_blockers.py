@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -29,9 +29,7 @@ from graphviz_dash.analysis.trace.lanes import link_trace_launches
 from graphviz_dash.analysis.trace.steps import StepMethod
 from graphviz_dash.model.doctor import RuleId
 from graphviz_dash.model.rules import RULES, Rule
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.trace import Trace
 
 _READS: Final = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal")
 _SIZES: Final = (

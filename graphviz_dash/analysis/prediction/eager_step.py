@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -45,10 +45,8 @@ from graphviz_dash.analysis.trace.steps import (
     find_steps,
 )
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.trace import Trace
 from graphviz_dash.units import format_count, format_percent, pluralize
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
 
 LAUNCHING_NS: Final = 1_000_000
 """Time between launches within which everything counts as launching.

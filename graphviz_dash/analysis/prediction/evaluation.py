@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -15,14 +14,11 @@ from graphviz_dash.analysis.metrics.run_selection import may_be_eager
 from graphviz_dash.analysis.prediction.calibration import load_shipped_calibration
 from graphviz_dash.analysis.prediction.predict import Prediction, predict
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
-from graphviz_dash.analysis.trace.steps import find_steps
+from graphviz_dash.analysis.trace.integrity import TraceIntegrity
+from graphviz_dash.analysis.trace.steps import Step, find_steps
 from graphviz_dash.model.absence import Fact, Missing
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.trace.integrity import TraceIntegrity
-    from graphviz_dash.analysis.trace.steps import Step
-    from graphviz_dash.model.calibration import Calibration
-    from graphviz_dash.model.run import Run
+from graphviz_dash.model.calibration import Calibration
+from graphviz_dash.model.run import Run
 
 
 def predict_run(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -28,12 +28,9 @@ from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, compute_i
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting, SelectedIntervals, get_values
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.calibration import Calibration
 from graphviz_dash.model.marks import MODULE
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.prediction.eager_step import EagerStep
-    from graphviz_dash.model.calibration import Calibration
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.trace import Trace
 
 ItemOrigins: TypeAlias = tuple[NodeOrigin | None, ...]
 """Origin of each item's launch; None if unknown."""

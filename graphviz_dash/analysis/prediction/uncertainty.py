@@ -11,16 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
 
+from graphviz_dash.analysis.prediction.eager_step import EagerStep
 from graphviz_dash.analysis.prediction.replay_model import find_power_limited_items
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.prediction.eager_step import EagerStep
-    from graphviz_dash.model.calibration import ErrorScale
+from graphviz_dash.model.calibration import ErrorScale
 
 CONFIDENCE: Final = 0.9
 """Intended coverage of an interval."""

@@ -10,7 +10,6 @@ first rank's ends.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -23,9 +22,7 @@ from graphviz_dash.analysis.trace.collectives import (
     get_collective_kinds,
 )
 from graphviz_dash.analysis.trace.steps import Step
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.trace import Trace
 
 
 class RankTrace(Struct, frozen=True):

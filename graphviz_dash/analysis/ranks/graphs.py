@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -17,10 +16,8 @@ from graphviz_dash.analysis.trace.collectives import compute_message_bytes
 from graphviz_dash.analysis.trace.lanes import link_trace_launches
 from graphviz_dash.analysis.trace.signatures import normalise_name
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, KernelParams
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Run
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.run import Run
+from graphviz_dash.model.trace import Trace
 
 
 class GraphAspect(StrEnum):

@@ -12,7 +12,7 @@ shortest kernel, and the excess over it is waiting. No clock alignment is needed
 from __future__ import annotations
 
 from statistics import median
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -46,11 +46,7 @@ from graphviz_dash.analysis.trace.collectives import (
 from graphviz_dash.analysis.trace.lanes import LaneSet, merge_busy
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, find_steps
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.run import ExecutionMode
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Experiment, Run
-
+from graphviz_dash.model.run import ExecutionMode, Experiment, Run
 
 CollectiveSums: TypeAlias = tuple[float | None, float | None, float | None]
 _NO_SUMS: Final = (None, None, None)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from graphviz_dash.analysis.ranks.clocks import RankTrace, align_clocks, match_collectives
 from graphviz_dash.analysis.ranks.ranks import build_rank_trace, group_rank_families
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Experiment
+from graphviz_dash.model.run import Experiment
 
 
 class SharedSteps(Struct, frozen=True):

@@ -9,7 +9,7 @@ only if every replay runs on one stream: each node then waits for the previous o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct
@@ -31,9 +31,7 @@ from graphviz_dash.model.graph import (
     MemsetParams,
     NodeKind,
 )
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.trace import Trace
 
 BY_ARGUMENTS: Final = "launches in the trace of the capture, in order, with their arguments"
 BY_REPLAYS: Final = "launches in the trace of the capture, in order; kernels from the replays"

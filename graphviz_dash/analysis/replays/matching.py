@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,7 @@ from graphviz_dash.analysis.sequence_alignment import align
 from graphviz_dash.analysis.trace.signatures import DRIVER_CODES, NO_NODE
 from graphviz_dash.model.graph import CapturedGraph, MemcpyParams, MemsetParams, NodeKind
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.trace import Trace
 
 _MIN_AGREEMENT: Final = 0.99
 """Minimum fraction of rows that look like the node named by their id."""

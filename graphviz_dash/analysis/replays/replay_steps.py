@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -12,10 +11,8 @@ from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.replays.node_id_trace import build_node_id_trace
 from graphviz_dash.analysis.replays.replays import NODE_ID_PASS, ReplayMatch
 from graphviz_dash.analysis.trace.steps import StepMethod, find_steps
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Run
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.run import Run
+from graphviz_dash.model.trace import Trace
 
 
 class ReplaySteps(Struct, frozen=True):

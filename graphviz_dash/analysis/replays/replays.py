@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -40,10 +40,8 @@ from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.signatures import Signatures
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.marks import STEP
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Run
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.run import Run
+from graphviz_dash.model.trace import Trace
 
 __all__ = ["BY_BRANCH", "BY_ID", "BY_ORDER", "METHODS", "UNMATCHED", "ReplayMatch", "match_replays"]
 

@@ -8,7 +8,7 @@ labelled as such. A collective's wait for other ranks is not work.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -16,10 +16,7 @@ from msgspec import Struct
 from graphviz_dash.analysis.arrays import Ints, encode, get_spans
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
 from graphviz_dash.analysis.trace.steps import Step, compute_exclusive_ns
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
-
+from graphviz_dash.model.trace import Trace
 
 _COMMUNICATION: Final = list(Category).index(Category.COMMUNICATION)
 WAITING_FOR_RANKS: Final = "waiting for ranks"

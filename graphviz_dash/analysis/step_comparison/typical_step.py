@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -37,10 +37,8 @@ from graphviz_dash.analysis.trace.lanes import link_trace_launches
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, find_steps
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Run
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.run import Run
+from graphviz_dash.model.trace import Trace
 
 NO_GROUP: Final = -1
 

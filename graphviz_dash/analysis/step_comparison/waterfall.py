@@ -13,7 +13,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -27,11 +27,7 @@ from graphviz_dash.analysis.step_comparison.clean_step_model import (
 from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep, WorkItem
 from graphviz_dash.analysis.step_comparison.work_pairs import WorkPairs, pair_work
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.run import ExecutionMode
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Experiment, Run
-
+from graphviz_dash.model.run import ExecutionMode, Experiment, Run
 
 STEP_LEVEL: Final = "(whole step)"
 """Label for time without a piece of work: the end of the step, and the remainder."""

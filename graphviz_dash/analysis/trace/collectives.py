@@ -11,7 +11,7 @@ import re
 from enum import StrEnum
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -21,9 +21,7 @@ from msgspec import Struct
 from graphviz_dash.analysis.arrays import Ints, encode, get_spans
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
 from graphviz_dash.analysis.trace.steps import Step, measure_span_union
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.trace import Trace
 
 
 class Collective(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -12,9 +12,7 @@ from graphviz_dash.analysis.arrays import Ints, get_column, get_threads
 from graphviz_dash.analysis.trace.lanes import split_overlaps
 from graphviz_dash.analysis.trace.steps import Step, compute_exclusive_ns
 from graphviz_dash.model.marks import STEP
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.trace import Trace
 
 _BLOCK_ROWS: Final = 1 << 16  # data for this many rows fits in a core's cache
 _THREADS: Final = 2  # numpy releases the GIL while sorting

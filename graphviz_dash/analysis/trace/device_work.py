@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import get_column, get_spans
 from graphviz_dash.analysis.trace.steps import Step, measure_span_union
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.trace import Trace
 
 
 class DeviceWork(Struct, frozen=True):

@@ -6,17 +6,13 @@ Without any, the GPU was neither idle nor busy, and work counts are not zero but
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from graphviz_dash.analysis.arrays import encode
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.trace import UNCATEGORIZED_SLICES
+from graphviz_dash.model.trace import UNCATEGORIZED_SLICES, Trace
 from graphviz_dash.units import pluralize
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
-
 
 _SUBMISSION_WORDS: Final = {
     CallClass.KERNEL_LAUNCH: "kernels",

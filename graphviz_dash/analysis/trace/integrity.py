@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,10 +30,8 @@ from graphviz_dash.analysis.trace.steps import (
 )
 from graphviz_dash.analysis.trace.stray_kernels import StrayKernels, measure_delay
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.trace import Trace
 from graphviz_dash.units import format_count, format_ns, pluralize
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
 
 _Launch: TypeAlias = tuple[int, bytes]
 """Row of a launch, and the sorted name codes of its work."""

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column, get_threads
 from graphviz_dash.analysis.trace.api_calls import get_call_class
+from graphviz_dash.analysis.trace.lanes import Links
 from graphviz_dash.analysis.trace.signatures import find_distinct_rows
-from graphviz_dash.analysis.trace.steps import LAUNCHES, PROFILER_STEP
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.trace.lanes import Links
-    from graphviz_dash.analysis.trace.steps import Step
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.analysis.trace.steps import LAUNCHES, PROFILER_STEP, Step
+from graphviz_dash.model.trace import Trace
 
 _MAX_WITNESSES: Final = 30
 """Maximum different steps that each step is compared with."""

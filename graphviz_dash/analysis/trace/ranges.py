@@ -6,7 +6,7 @@ cache look-ups). Ranges of steps and source lines enclose everything and are exc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,7 @@ from msgspec import Struct
 from graphviz_dash.analysis.arrays import Ints, combine_threads, compute_offsets, encode, get_column
 from graphviz_dash.analysis.trace.lanes import LaneSet, create_empty_lanes, find_distinct_values
 from graphviz_dash.model.marks import SOURCE, STEP
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.trace import Trace
 
 LEVELS: Final = 2
 """Depth of range lanes: an operator in a compiled region, but not the operators that it calls."""

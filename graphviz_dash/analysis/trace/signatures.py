@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -20,9 +20,7 @@ from graphviz_dash.model.graph import (
     MemsetParams,
     NodeKind,
 )
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.trace import Trace
 
 Shape: TypeAlias = tuple[int, ...]
 

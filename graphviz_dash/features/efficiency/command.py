@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -36,9 +36,7 @@ from graphviz_dash.ingest.load import load_run, load_without_graphs
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.ceilings import Ceilings
 from graphviz_dash.model.run import Experiment, Run
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.trace import Trace
 
 _NO_LIMITS: Final = "a trace contains no limits of its GPU"
 

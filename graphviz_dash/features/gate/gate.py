@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -43,10 +43,8 @@ from graphviz_dash.model.baseline import (
     BaselineRecording,
     BaselineRun,
 )
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Experiment, Run
-    from graphviz_dash.model.timings import CleanTimings
+from graphviz_dash.model.run import Experiment, Run
+from graphviz_dash.model.timings import CleanTimings
 
 TIME_METRICS: Final = ("step_time", "step_interval", "launch_cpu_time")
 """Gated times: medians of series."""

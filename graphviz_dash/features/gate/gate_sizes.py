@@ -6,7 +6,7 @@ Detects a regression of one size that the mean over all sizes hides.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -15,10 +15,8 @@ from graphviz_dash.analysis.loop.keys import format_numbers
 from graphviz_dash.features.gate.gated import MetricChange, TimeSeries, compare_times
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.baseline import BaselineKey, BaselineRun
+from graphviz_dash.model.run import Run
 from graphviz_dash.units import pluralize
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Run
 
 REPLAY_METRIC: Final = "loop_replay"
 """Median of the sampled replays of a key's graphs."""

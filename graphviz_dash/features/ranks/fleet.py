@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -28,9 +28,7 @@ from graphviz_dash.analysis.trace.integrity import (
 )
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, find_steps, measure_span_union
 from graphviz_dash.model.absence import Missing
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.trace import Trace
 
 MAX_KERNELS: Final = 50
 """Maximum number of kernels per summary, longest first."""

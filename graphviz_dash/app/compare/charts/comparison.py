@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import plotly.graph_objects as go
 
@@ -27,10 +27,8 @@ from graphviz_dash.charts.figures.theme import (
 from graphviz_dash.charts.palette import CATEGORY_SHADES, RUN, get_run_shade
 from graphviz_dash.charts.shades import IDLE, Theme, get_colour
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.run import Run
 from graphviz_dash.units import format_ns, format_percent, pluralize
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Run
 
 _MAX_POINTS: Final = 2_000
 """Maximum number of drawn iterations per run; more are sampled evenly, as the caption states."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -20,9 +20,7 @@ from graphviz_dash.model.graph import (
     Operand,
     Params,
 )
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.trace import Trace
 
 _TIMED_KINDS: Final = (NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET)
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -45,9 +45,7 @@ from graphviz_dash.features.efficiency.analysis.work import Work
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.ceilings import Ceilings
 from graphviz_dash.model.run import Run
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.trace import Trace
 
 NO_REPLAYS: Final = "the traced steps replay none of the captured graphs"
 NO_NAME: Final = "unknown"

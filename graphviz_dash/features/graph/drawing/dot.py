@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from graphviz_dash.dot_text import quote_dot
-
-if TYPE_CHECKING:
-    from graphviz_dash.features.graph.drawing.boxes import Box
-    from graphviz_dash.features.graph.drawing.links import Link
+from graphviz_dash.features.graph.drawing.boxes import Box
+from graphviz_dash.features.graph.drawing.links import Link
 from graphviz_dash.features.graph.drawing.view import DagView
 
 

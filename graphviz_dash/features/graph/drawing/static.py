@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from graphviz_dash.charts.palette import CRITICAL
 from graphviz_dash.charts.shades import Shade
@@ -23,11 +23,9 @@ from graphviz_dash.charts.static.svg import (
 from graphviz_dash.features.graph.drawing.boxes import Box
 from graphviz_dash.features.graph.drawing.colours import ColourBy
 from graphviz_dash.features.graph.drawing.folded import FoldedGraph
+from graphviz_dash.features.graph.drawing.links import Link
 from graphviz_dash.features.graph.drawing.view import DagView, build_dag_view
 from graphviz_dash.units import pluralize
-
-if TYPE_CHECKING:
-    from graphviz_dash.features.graph.drawing.links import Link
 
 _ASPECT_RATIO: Final = 1.25
 """Width-to-height ratio, readable on a printed page."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -13,10 +13,7 @@ from graphviz_dash.analysis.arrays import Ints, get_column
 from graphviz_dash.analysis.replays.replays import ReplayMatch
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, compute_exclusive_ns
 from graphviz_dash.model.absence import Fact, Missing
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.trace import Trace
-
+from graphviz_dash.model.trace import Trace
 
 _MIN_GAP_DIVISOR: Final = 1000
 """Inverse of the smallest share of a step for an idle piece; less is below a pixel."""

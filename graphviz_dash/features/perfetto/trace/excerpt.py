@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -15,11 +15,9 @@ from graphviz_dash.analysis.replays.replays import get_identities, match_replays
 from graphviz_dash.analysis.trace.lanes import link_trace_launches
 from graphviz_dash.analysis.trace.steps import StepMethod, find_steps
 from graphviz_dash.errors import InputError
+from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.model.trace import Trace
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.graph import CapturedGraph
 
 
 class TracePart(Struct, frozen=True):

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.loop.keys import format_key
 from graphviz_dash.analysis.trace.steps import Step
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.perfetto.trace.slices import SliceTable, build_count_arg
-from graphviz_dash.model.loop import StepKind
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.arrays import Ints
-    from graphviz_dash.model.loop import ProgramLoop
+from graphviz_dash.model.loop import ProgramLoop, StepKind
 
 
 def build_family_steps(

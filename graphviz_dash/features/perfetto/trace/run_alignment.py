@@ -3,7 +3,7 @@ mode keep their offsets; only the first rank starts then."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -12,10 +12,8 @@ from graphviz_dash.analysis.ranks.shared_steps import SharedSteps, find_shared_s
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, find_steps
 from graphviz_dash.errors import InputError, escape_control_characters
 from graphviz_dash.model.absence import Fact
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Experiment, Run
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.run import Experiment, Run
+from graphviz_dash.model.trace import Trace
 
 MAX_BINS: Final = 32_768
 """Busy counter bins over the longest run."""

@@ -7,7 +7,7 @@ work, and a GPU utilization counter.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,10 +35,8 @@ from graphviz_dash.features.perfetto.trace.slices import (
     stack_tables,
 )
 from graphviz_dash.model.marks import STEP
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Experiment, Run
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.run import Experiment, Run
+from graphviz_dash.model.trace import Trace
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +24,8 @@ from graphviz_dash.features.perfetto.trace.slices import (
     build_text_arg,
 )
 from graphviz_dash.features.prediction.analysis.work import get_issued_streams
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Run
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.run import Run
+from graphviz_dash.model.trace import Trace
 
 BY_EXTERNAL_ID: Final = "external id"
 """Attribution of eager kernels by the profiler, with confidence 1."""

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.metrics.run_metrics import compute_clean_step_ns
 from graphviz_dash.analysis.metrics.thresholds import SLIGHT_SPEEDUP
+from graphviz_dash.analysis.nodes.concurrency import Concurrency
+from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
+from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.analysis.prediction.uncertainty import Estimate
 from graphviz_dash.features.prediction.analysis.work import (
     GraphWork,
@@ -24,6 +27,8 @@ from graphviz_dash.features.prediction.analysis.work import (
     build_operator_work,
 )
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.parallel import Operator
+from graphviz_dash.model.run import Run
 from graphviz_dash.planning.operations import (
     MEASURED_COSTS,
     StreamCosts,
@@ -32,13 +37,6 @@ from graphviz_dash.planning.operations import (
 )
 from graphviz_dash.planning.simulation import Schedule, Wait, simulate
 from graphviz_dash.planning.streams import StreamPlan, plan_streams
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.nodes.concurrency import Concurrency
-    from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
-    from graphviz_dash.analysis.nodes.node_table import NodeTable
-    from graphviz_dash.model.parallel import Operator
-    from graphviz_dash.model.run import Run
 
 MAX_STREAMS: Final = 8
 """More streams gained less than a percent on any measured step."""

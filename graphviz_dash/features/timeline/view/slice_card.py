@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Sequence
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
@@ -11,18 +12,14 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.replays.replays import METHODS
+from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep
+from graphviz_dash.analysis.step_comparison.work_pairs import WorkPairs
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.lanes import LaneSet
 from graphviz_dash.errors import InputError, escape_control_characters
 from graphviz_dash.features.timeline.view.run import ChosenRun, RunTimeline
+from graphviz_dash.model.trace import Trace
 from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent, pluralize
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep
-    from graphviz_dash.analysis.step_comparison.work_pairs import WorkPairs
-    from graphviz_dash.model.trace import Trace
 
 _TOKEN: Final = re.compile(r"([gc])([0-9]{1,12})")
 _NODE_TOKEN: Final = re.compile(r"(.{1,64})#([0-9]{1,12})", re.DOTALL)

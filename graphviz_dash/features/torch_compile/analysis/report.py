@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -43,10 +43,7 @@ from graphviz_dash.features.torch_compile.analysis.step_time import StepTime, co
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import Compilation, CompiledFrame, UserLine
 from graphviz_dash.model.compile_rules import CompileRuleId
-from graphviz_dash.model.run import Failure
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.run import Run
+from graphviz_dash.model.run import Failure, Run
 
 
 class CompileReport(Struct, frozen=True):

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
+from graphviz_dash.analysis.trace.steps import Step
 from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
 from graphviz_dash.features.torch_compile.analysis.step_time import StepDivider, StepSpan
 from graphviz_dash.model.compile_rules import CompileRuleId
-
-if TYPE_CHECKING:
-    from graphviz_dash.analysis.trace.steps import Step
 
 _BREAK_RULES: Final = (
     CompileRuleId.VALUE_READ,

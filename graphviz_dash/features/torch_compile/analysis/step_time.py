@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -37,10 +37,8 @@ from graphviz_dash.features.torch_compile.analysis.slices import (
     find_first_within,
 )
 from graphviz_dash.model.absence import Missing
-
-if TYPE_CHECKING:
-    from graphviz_dash.model.compilation import Compilation
-    from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.compilation import Compilation
+from graphviz_dash.model.trace import Trace
 
 
 class PartTime(Struct, frozen=True):
