@@ -110,6 +110,7 @@ class LedgerRecorder:
         self._memory: DeviceMemory | None = None
         self._uuid: str | None = None
         self._others: int | None = None
+        self._outside: int | None = None
         self._loading: str | None = None
         self._pool_bytes = 0
         self._open_captures = 0
@@ -185,21 +186,28 @@ class LedgerRecorder:
 
     # Memory.
 
-    def sample(self, kind: SampleKind, name: str | None = None) -> DeviceNumbers | None:
-        """Add a sample of the current device. None without a CUDA context in this thread."""
+    def sample(
+        self, kind: SampleKind, name: str | None = None, numbers: DeviceNumbers | None = None
+    ) -> DeviceNumbers | None:
+        """Add a sample of the current device. None without a CUDA context in this thread.
+
+        ``numbers``: values that were just read. None to read them.
+        """
         begin = perf_counter_ns()
         # The thread of periodic samples only delays the program by its CPU time.
         clock = thread_time_ns if kind is SampleKind.PERIODIC else perf_counter_ns
         cost_begin = clock()
         try:
-            numbers = read_numbers()
+            numbers = numbers or read_numbers()
         except DriverError:
             return None
         if self._device is None:
             self._record_context(numbers)
             kind, name = SampleKind.CONTEXT, None
-        # Programs with the GPU for themselves pay nothing for it during captures.
-        if kind in _FRESH or self._others:
+        # Other processes allocate and free outside this one's allocator. Reading their memory costs
+        # as much as the rest of a sample, three times per capture.
+        if kind in _FRESH or numbers.outside_bytes != self._outside:
+            self._outside = numbers.outside_bytes
             with self._guard:
                 self._read_others(numbers.used)
         if len(self._samples) < MAX_SAMPLES and not self._is_repetition(kind, numbers):
@@ -314,25 +322,31 @@ class LedgerRecorder:
         if begin is not None:
             self.add_span(SpanKind.RECORDER, "preparing the capture", begin, graph.begin)
 
-    def end_body(self, graph_id: str) -> None:
-        """Handle the moment before the call that ends a capture."""
+    def end_body(self, graph_id: str) -> DeviceNumbers | None:
+        """Handle the moment before the call that ends a capture. Returns the memory then."""
         numbers = self.sample(SampleKind.CAPTURE_END, graph_id)
         graph = self._graphs.get(graph_id)
         if graph is not None and numbers is not None:
             graph.held_bytes = max(0, numbers.held_bytes - graph.held_at_begin)
+        return numbers
 
     def end_capture(
-        self, graph_id: str, pool: tuple[int, int] | None, pool_bytes: int, end: int
+        self,
+        graph_id: str,
+        pool: tuple[int, int] | None,
+        pool_bytes: int,
+        end: int,
+        numbers: DeviceNumbers | None = None,
     ) -> None:
         """Handle a capture into ``pool`` that ended at ``end``; ``pool_bytes`` covers all private
-        pools."""
+        pools. ``numbers``: memory since then, None to read it."""
         graph = self._close_capture(graph_id)
         if graph is not None:
             graph.pool = pool
             self._pool_bytes = pool_bytes
             self.add_span(SpanKind.CAPTURE, graph_id, graph.begin, end)
+            self.sample(SampleKind.INSTANTIATION, graph_id, numbers)
             self.add_span(SpanKind.RECORDER, "reading the pools", end, perf_counter_ns())
-            self.sample(SampleKind.INSTANTIATION, graph_id)
 
     def fail_capture(self, graph_id: str, pool: tuple[int, int] | None, pool_bytes: int) -> None:
         """Handle a failed capture; arguments as in :meth:`end_capture`."""

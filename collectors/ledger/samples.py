@@ -54,6 +54,11 @@ class DeviceNumbers(NamedTuple):
     held_bytes: int
     """Freed in the allocator, but waiting for other streams (``record_stream``)."""
 
+    @property
+    def outside_bytes(self) -> int:
+        """Used device memory outside the allocator, by all processes."""
+        return self.used - self.reserved_bytes
+
 
 def read_numbers() -> DeviceNumbers:
     """Read the memory of the current device.

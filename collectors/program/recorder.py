@@ -23,6 +23,7 @@ from collectors.compiled.account import CompileRecorder
 from collectors.cupti.code_files import find_unread_kernels
 from collectors.driver.topology import DriverError
 from collectors.guard import Guard
+from collectors.ledger.samples import read_numbers
 from collectors.passes.annotate import find_caller_lines
 from collectors.program.files import (
     CAPTURE_TRACE_FILE,
@@ -334,11 +335,11 @@ class ProgramRecorder:
             capture.problem = f"not read: {error}"
         else:
             capture.nodes = len(capture.graphs[0].nodes)
-        with self._guard:
-            self.loop.prepare_capture_end(counter.number)
         ledger = self._ledger.recorder
         with self._guard:
-            ledger.end_body(counter.id)
+            numbers = ledger.end_body(counter.id)
+            if numbers is not None:
+                self.loop.prepare_capture_end(counter.number, numbers.outside_bytes)
         end = time.perf_counter_ns()
         ledger.add_span(SpanKind.RECORDER, "reading the graph", begin, end)
         capture.reading_ns = end - begin
@@ -348,9 +349,12 @@ class ProgramRecorder:
         capture = self._close_capture(counter)
         now = time.perf_counter_ns()
         with self._guard:
-            pools = self.loop.record_capture(counter.number, graph, capture.began, duration_ns)
+            numbers = read_numbers()
+            pools = self.loop.record_capture(
+                counter.number, graph, capture.began, duration_ns, numbers.outside_bytes
+            )
             self._ledger.recorder.add_span(SpanKind.DRIVER, counter.id, now - duration_ns, now)
-            self._ledger.recorder.end_capture(counter.id, *pools, now)
+            self._ledger.recorder.end_capture(counter.id, *pools, now, numbers)
         begin = time.perf_counter_ns()
         self._write_now_and_then()
         for read in capture.graphs:

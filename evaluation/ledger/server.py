@@ -10,9 +10,11 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
+import importlib
 import json
 import os
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -91,6 +93,85 @@ class Decoder(nn.Module):
         return logits.float().softmax(-1)
 
 
+class Llama(nn.Module):
+    """A Llama of transformers that scores complete sequences, without a cache."""
+
+    def __init__(self, layers: int, width: int, batch: int, length: int) -> None:
+        super().__init__()
+        transformers = importlib.import_module("transformers")
+        config = transformers.LlamaConfig(
+            hidden_size=width,
+            intermediate_size=width * 11 // 4,
+            num_hidden_layers=layers,
+            num_attention_heads=width // HEAD,
+            num_key_value_heads=width // HEAD,
+            vocab_size=VOCABULARY,
+            max_position_embeddings=length,
+            attn_implementation="sdpa",
+        )
+        self.model = transformers.LlamaForCausalLM(config)
+        self.texts = torch.zeros((batch, length), dtype=torch.long)
+        self.places = torch.arange(length)[None]
+        self.mask = torch.full((1, 1, length, length), float("-inf")).triu(1)
+
+    def forward(
+        self, tokens: torch.Tensor, caches: list[torch.Tensor], place: torch.Tensor
+    ) -> torch.Tensor:
+        """Score as many sequences as ``tokens``. The other arguments are unused."""
+        batch = tokens.shape[0]
+        logits: torch.Tensor = self.model(
+            input_ids=self.texts[:batch],
+            position_ids=self.places,
+            attention_mask=self.mask.expand(batch, -1, -1, -1),
+            use_cache=False,
+            logits_to_keep=1,
+        ).logits
+        return logits.float().softmax(-1)
+
+
+REFERENCE_STEPS = 400_000
+
+
+def measure_speed() -> float:
+    """Return the seconds of a fixed computation in Python, for comparison with other starts."""
+    begin = time.perf_counter()
+    value = 0
+    for number in range(REFERENCE_STEPS):
+        value = (value * 31 + number) % 1_000_003
+    return time.perf_counter() - begin
+
+
+class AllocationHistory:
+    """Writes what a simulation of the allocator needs to a file."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._blocks: list[Mapping[str, Any]] | None = None
+
+    def start(self) -> None:
+        """Start before the first capture."""
+        if self._path and self._blocks is None:
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+            self._blocks = torch.cuda.memory_snapshot()
+            torch.cuda.memory._record_memory_history("all", context=None, stacks="python")
+
+    def write(self) -> None:
+        """Write the live allocations at the start, all events since, and the segments now."""
+        if not self._path:
+            return
+        torch.cuda.synchronize()
+        content = torch.cuda.memory._snapshot()
+        torch.cuda.memory._record_memory_history(None)
+        events = [
+            [row["action"], row["addr"], row["size"], row["stream"]]
+            for row in content["device_traces"][torch.cuda.current_device()]
+        ]
+        facts = {"before": self._blocks, "events": events, "after": content["segments"]}
+        with open(self._path, "w") as file:
+            json.dump(facts, file)
+
+
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sizes", default="64,32,16,8,4,2,1")
@@ -115,6 +196,8 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--ranks", type=int, default=1, help="share of one tensor-parallel rank")
     parser.add_argument("--distributed", action="store_true", help="one process for each rank")
     parser.add_argument("--replays", type=int, default=40)
+    parser.add_argument("--llama", action="store_true", help="a model of transformers")
+    parser.add_argument("--history", default="", help="write allocations and frees to this file")
     return parser.parse_args()
 
 
@@ -132,6 +215,10 @@ class Server:
         self.graphs: dict[int, Any] = {}
         self.pool: Any = None
         self.side: Any = None
+        self.caches: list[torch.Tensor] = []
+        self.history = AllocationHistory(options.history)
+        if options.llama:
+            importlib.import_module("transformers").LlamaForCausalLM  # noqa: B018  lazy import
 
     def note(self, stage: str) -> None:
         torch.cuda.synchronize()
@@ -146,10 +233,17 @@ class Server:
     def build(self) -> None:
         torch.set_default_dtype(torch.bfloat16)
         with torch.device("cuda"):
-            self.net = Decoder(self.options.layers, self.options.width, self.options.ranks).eval()
-            largest, heads = max(self.sizes), self.options.width // HEAD // self.options.ranks
-            shape = (2, largest, heads, self.options.length, HEAD)
-            self.caches = [torch.zeros(shape) for _ in range(self.options.layers)]
+            largest, length = max(self.sizes), self.options.length
+            if self.options.llama:
+                self.net: nn.Module = Llama(
+                    self.options.layers, self.options.width, largest, length
+                )
+            else:
+                self.net = Decoder(self.options.layers, self.options.width, self.options.ranks)
+                heads = self.options.width // HEAD // self.options.ranks
+                shape = (2, largest, heads, length, HEAD)
+                self.caches = [torch.zeros(shape) for _ in range(self.options.layers)]
+            self.net.eval()
             self.tokens = torch.zeros(largest, dtype=torch.long)
             self.place = torch.zeros(1, dtype=torch.long)
 
@@ -172,6 +266,7 @@ class Server:
     def capture(self, size: int) -> None:
         if self.options.collect:
             gc.collect()
+        self.history.start()
         graph = torch.cuda.CUDAGraph(keep_graph=self.options.share)
         pool = self.pool if self.options.pools == "one" else None
         stream = torch.cuda.Stream() if self.options.streams == "each" else None
@@ -227,6 +322,7 @@ def main() -> None:
         open(f"{options.gate}.waiting", "w").close()
     while options.gate and not os.path.exists(options.gate):
         time.sleep(0.05)
+    reference_seconds = [measure_speed()]
     server.note_time("begin")
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
     if options.distributed:
@@ -247,6 +343,8 @@ def main() -> None:
     else:
         server.graphs[replay_sizes[0]][0].replay()
         server.note("first replay")
+    reference_seconds.append(measure_speed())
+    server.history.write()
     for number in range(0 if options.share else options.replays):
         server.graphs[replay_sizes[number % len(replay_sizes)]][0].replay()
     server.note("end")
@@ -257,6 +355,7 @@ def main() -> None:
         "seconds": server.seconds,
         "cpu_seconds": server.cpu_seconds,
         "reserved": torch.cuda.memory_reserved(),
+        "reference_seconds": reference_seconds,
         "instantiation_seconds": server.instantiation_seconds,
         "shared": getattr(server, "shared", None),
     }

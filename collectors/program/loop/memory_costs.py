@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-from cuda.bindings import driver
 
-from collectors.driver.calls import call
 from graphviz_dash.model.memory import DEFAULT_POOL
 
 Pool = tuple[int, int]
@@ -32,19 +30,6 @@ def read_pools() -> dict[Pool, PoolBytes]:
                 before.allocated_bytes + segment["allocated_size"],
             )
     return pools
-
-
-def compute_outside_bytes() -> int:
-    """Compute the device memory in use outside of the allocator, from the driver.
-
-    Raises:
-        DriverError: A driver call fails.
-    """
-    free, total = call(driver.cuMemGetInfo)
-    # A tenth of the cost of torch.cuda.memory_reserved().
-    stats = torch.cuda.memory_stats_as_nested_dict()
-    reserved_bytes = int(stats["reserved_bytes"]["all"]["current"]) if stats else 0
-    return int(total) - int(free) - reserved_bytes
 
 
 def convert_pool(handle: Any) -> Pool | None:

@@ -33,7 +33,6 @@ from collectors.program.loop.labels import LabelNotes, LabelScope, Said, Tick, l
 from collectors.program.loop.memory_costs import (
     Pool,
     PoolBytes,
-    compute_outside_bytes,
     convert_pool,
     read_pools,
 )
@@ -125,15 +124,19 @@ class LoopRecorder:
         """Record the memory pool of a capture, None if the program names none."""
         self._open[number] = convert_pool(pool)
 
-    def prepare_capture_end(self, number: int) -> None:
-        """Prepare for the call that ends a capture and instantiates its graph."""
-        self._outside[number] = compute_outside_bytes()
+    def prepare_capture_end(self, number: int, outside_bytes: int) -> None:
+        """Prepare for the call that ends a capture and instantiates its graph.
+
+        ``outside_bytes``: used device memory outside the allocator.
+        """
+        self._outside[number] = outside_bytes
 
     def record_capture(
-        self, number: int, graph: Any, start_ns: int, instantiate_ns: int
+        self, number: int, graph: Any, start_ns: int, instantiate_ns: int, outside_bytes: int
     ) -> tuple[Pool | None, int]:
         """Record a finished capture that started at ``start_ns`` by the performance counter.
 
+        ``outside_bytes``: used device memory outside the allocator, after the capture.
         Returns its pool, None if unknown, and the bytes reserved by all private pools.
         """
         self.log.add(EventKind.CAPTURE, number, start_ns, perf_counter_ns())
@@ -142,7 +145,7 @@ class LoopRecorder:
         facts.instantiate_ns = instantiate_ns
         before_end = self._outside.pop(number, None)
         if before_end is not None:
-            grown = compute_outside_bytes() - before_end
+            grown = outside_bytes - before_end
             facts.outside_bytes = grown if grown >= 0 else None
         facts.pool = self._open.pop(number, None) or convert_pool(graph.pool())
         if facts.pool is not None:

@@ -42,3 +42,51 @@ def test_memory_of_other_processes_while_they_start_and_end(
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == estimate, done.stderr
+
+
+CAPTURES = """
+from collectors.driver.nvml import DeviceMemory
+from collectors.guard import Guard
+from collectors.ledger import recorder
+from collectors.ledger.samples import DeviceNumbers
+from graphviz_dash.model.ledger import SampleKind
+MIB = 1 << 20
+reads = []
+others = 0
+
+def read_device_memory(pid):
+    reads.append(pid)
+    return {"GPU-1": DeviceMemory(used=9 * MIB, process=1_000 * MIB, others=others * MIB)}
+
+recorder.read_device_memory = read_device_memory
+recorder.read_module_loading = lambda: "lazy"
+ledger = recorder.LedgerRecorder(Guard())
+ledger._uuid = "GPU-1"
+ledger._used_before = {"GPU-1": DeviceMemory(used=9 * MIB, process=None)}
+
+def sample(kind, outside):
+    reserved = 200 * MIB
+    recorder.read_numbers = lambda: DeviceNumbers(outside * MIB + reserved, 0, reserved, 0, 0, 0)
+    ledger.sample(kind)
+    rows = ledger._samples
+    print(len(reads), rows[-1].others_bytes // MIB)
+
+sample(SampleKind.CONTEXT, 800)
+sample(SampleKind.CAPTURE_BEGIN, 800)
+sample(SampleKind.CAPTURE_END, 800)
+others = 300
+sample(SampleKind.INSTANTIATION, 1_100)
+sample(SampleKind.CAPTURE_BEGIN, 1_100)
+sample(SampleKind.PERIODIC, 1_100)
+others = 0
+sample(SampleKind.CAPTURE_END, 800)
+"""
+
+
+def test_captures_read_other_processes_only_after_a_change() -> None:
+    environment = os.environ | {"PYTHONPATH": f"{FAKE}:{ROOT}"}
+    command = [sys.executable, "-c", CAPTURES]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    rows = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+    # Number of readings, memory of other processes and the driver.
+    assert rows == [(1, 9), (1, 9), (1, 9), (2, 309), (2, 309), (3, 309), (4, 9)], done.stderr

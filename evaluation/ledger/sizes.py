@@ -1,0 +1,133 @@
+"""Measure the seconds that fewer sizes save, in blocks of a recording and interleaved starts.
+
+usage: python -m evaluation.ledger.sizes OUTPUT SECONDS
+
+Two programs: a seventh scene of the decoder, and a Llama of transformers with a graph for each
+batch size. In each block a start with all sizes is recorded, its prediction is written, and only
+then the program runs without recording, with all sizes and with those that occur, in an order that
+alternates. A machine whose speed changes during the job has similar speeds within a block. Each
+program also times a fixed computation before and after its start-up. All processes import first
+and wait.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import mean, median
+from typing import Any, Final
+
+from evaluation.ledger.score import MIB, Scene, Settings
+from evaluation.ledger.sixth import GatedRunner, get_seconds
+from graphviz_dash.analysis.ledger.report import build_ledger_report
+from graphviz_dash.analysis.ledger.savings import SavingAction
+
+SEVENTH: Final = Scene(
+    *(960, 18, 352), "112,100,88,80,72,64,56,48,44,36,28,20,16,12,6,3", "112,36,6", ()
+)
+"""A scene that no model was made from."""
+
+LLAMA_SIZES: Final = "40,38,36,34,32,30,28,26,24,22,20,18,16,14,12,10,8,6,4,2"
+LLAMA_USED: Final = "40,20,10,4"
+_LLAMA: Final = ("--llama", "--width", "512", "--layers", "24", "--length", "48")
+LLAMA: Final = (*_LLAMA, "--sizes", LLAMA_SIZES)
+
+PROGRAMS: Final[Mapping[str, tuple[Settings, Settings]]] = {
+    "decoder": (
+        ((*SEVENTH.base, "--sizes", SEVENTH.sizes, "--used", SEVENTH.used_sizes), {}),
+        ((*SEVENTH.base, "--sizes", SEVENTH.used_sizes), {}),
+    ),
+    "llama": (
+        ((*LLAMA, "--used", LLAMA_USED), {}),
+        ((*_LLAMA, "--sizes", LLAMA_USED), {}),
+    ),
+}
+"""Options with all sizes, and with those that occur."""
+
+BLOCKS: Final = 3
+
+
+def predict(runner: GatedRunner, name: str) -> dict[str, Any]:
+    """Predict the saving from the last recording of a program."""
+    report = build_ledger_report(runner.load(f"{name} recorded")[-1])
+    facts = runner.facts[f"{name} recorded"][-1]
+    savings = [
+        saving
+        for saving in (report.savings if report is not None else ())
+        if saving.action is SavingAction.UNUSED_GRAPHS
+    ]
+    return {
+        "bytes": savings[0].bytes if savings else None,
+        "ns": savings[0].ns if savings else None,
+        "recorded seconds": get_seconds(facts, "seconds"),
+        "reference": mean(facts["reference_seconds"]),
+    }
+
+
+def print_results(runner: GatedRunner, predictions: Mapping[str, list[dict[str, Any]]]) -> None:
+    """Compare each block and the medians."""
+    for name, rows in predictions.items():
+        pairs = list(
+            zip(
+                rows,
+                runner.facts.get(f"{name} all", []),
+                runner.facts.get(f"{name} used", []),
+                strict=False,
+            )
+        )
+        print(f"{name}: predicted, measured, error | with all sizes, used ones | speed")
+        predicted, measured, scaled = [], [], []
+        for row, before, after in pairs:
+            seconds = [get_seconds(facts, "seconds") for facts in (before, after)]
+            references = [mean(facts["reference_seconds"]) for facts in (before, after)]
+            predicted.append(row["ns"] / 1e9)
+            measured.append(seconds[0] - seconds[1])
+            # In units of the fixed computation of each start.
+            units = seconds[0] / references[0] - seconds[1] / references[1]
+            scaled.append(units * row["reference"])
+            error = predicted[-1] / measured[-1] - 1
+            print(
+                f"  {predicted[-1]:.3f} {measured[-1]:.3f} s, {error:+.1%} "
+                f"| {seconds[0]:.3f} {seconds[1]:.3f} s | reference {row['reference'] * 1e3:.1f} "
+                f"{references[0] * 1e3:.1f} {references[1] * 1e3:.1f} ms"
+            )
+        if pairs:
+            total, other = median(predicted), median(measured)
+            print(f"  medians {total:.3f} {other:.3f} s, {total / other - 1:+.1%}")
+            print(f"  at equal speed {median(scaled):.3f} s, {total / median(scaled) - 1:+.1%}")
+            used = [facts["used"]["first replay"] for facts in pairs[0][1:]]
+            print(f"  bytes {pairs[0][0]['bytes'] / MIB:.1f} {(used[0] - used[1]) / MIB:.1f} MiB")
+
+
+def main(output: Path, limit_s: float) -> None:
+    """Record, predict and measure in blocks."""
+    runner = GatedRunner(output, limit_s)
+    predictions: dict[str, list[dict[str, Any]]] = {name: [] for name in PROGRAMS}
+
+    def make_prediction(name: str) -> None:
+        predictions[name].append(predict(runner, name))
+        (output / "predictions.json").write_text(json.dumps(predictions, indent=1))
+
+    def report() -> None:
+        (output / "facts.json").write_text(json.dumps(runner.facts))
+        print(f"--- {runner.remaining_s:.0f} s left")
+        print_results(runner, predictions)
+        sys.stdout.flush()
+
+    groups: list[tuple[list[tuple[str, Settings, bool]], Any]] = [
+        ([("warm", (("--layers", "2", "--sizes", "8"), {}), False)], lambda: None)
+    ]
+    for number in range(BLOCKS):
+        for name, (complete, reduced) in PROGRAMS.items():
+            groups.append(
+                ([(f"{name} recorded", complete, True)], lambda name=name: make_prediction(name))
+            )
+            runs = [(f"{name} all", complete, False), (f"{name} used", reduced, False)]
+            groups.append((runs[:: -1 if number % 2 else 1], report))
+    runner.run_all(groups)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), float(sys.argv[2]))
