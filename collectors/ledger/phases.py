@@ -1,7 +1,8 @@
-"""Time known functions of engines and of torch that take part in start-up."""
+"""Time functions of engines, torch and Python that take part in start-up."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -16,7 +17,14 @@ from graphviz_dash.model.ledger import SpanKind
 AddSpan = Callable[[SpanKind, str, int, int], None]
 """Receives kind, name, begin and end of a call."""
 
+MIN_WAIT_NS: Final = 10_000_000
+"""Shortest recorded wait for a child process."""
+
 _PHASES: Final[dict[str, tuple[tuple[str, SpanKind], ...]]] = {
+    "subprocess": (
+        ("Popen.communicate", SpanKind.CHILD),
+        ("Popen.wait", SpanKind.CHILD),
+    ),
     "torch.distributed.distributed_c10d": (
         ("init_process_group", SpanKind.NCCL),
         ("new_group", SpanKind.NCCL),
@@ -113,7 +121,11 @@ class PhaseWatch:
                 with HIDDEN_FRAME:
                     return function(*args, **kwargs)
             finally:
-                add(kind, path, begin, perf_counter_ns())
+                end = perf_counter_ns()
+                if kind is not SpanKind.CHILD:
+                    add(kind, path, begin, end)
+                elif end - begin >= MIN_WAIT_NS:
+                    add(kind, name_command(args[0].args), begin, end)
 
         replacement: Any = classmethod(call_and_time) if is_class_method else call_and_time
         self._replace(owner, name, replacement, original)
@@ -158,6 +170,21 @@ class PhaseWatch:
             ("log_instant_event", log_instant_event, instant),
         ):
             self._replace(logger, name, replacement, original)
+
+
+def name_command(command: Any) -> str:
+    """Return the program of a command of ``subprocess``, with the module that Python runs.
+
+    Arguments are omitted, because they may contain secrets.
+    """
+    if isinstance(command, str | bytes | os.PathLike):
+        words = os.fsdecode(command).split()
+    else:
+        words = [os.fsdecode(word) for word in command]
+    name = os.path.basename(words[0]) if words else ""
+    if name.startswith("python") and words[1:2] == ["-m"]:
+        name = " ".join([name, *words[1:3]])
+    return name
 
 
 _AUTOTUNING: Final = ("autotun", "benchmark")

@@ -135,6 +135,7 @@ LEDGER_SHADES: Final = {
 STARTUP_SHADES: Final = {
     TimePart.INTERPRETER: GREY,
     TimePart.IMPORT: GREY,
+    TimePart.CHILD: CYAN,
     TimePart.BEFORE_CONTEXT: GREY,
     TimePart.CONTEXT: RUN,
     TimePart.WEIGHTS: BLUE,

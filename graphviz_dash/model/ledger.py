@@ -72,6 +72,8 @@ class SpanKind(StrEnum):
     """Start of the Python interpreter."""
     IMPORT = "import"
     """Import of a Python module."""
+    CHILD = "child process"
+    """Wait for the end of a child process (``subprocess``)."""
     CONTEXT = "CUDA context"
     WEIGHTS = "weights"
     """Creation or loading of the model."""

@@ -384,7 +384,9 @@ class _OutsideParts:
         return closest
 
 
-_NO_CAUSES: Final = frozenset({SpanKind.INTERPRETER, SpanKind.GC, SpanKind.RECORDER})
+_NO_CAUSES: Final = frozenset(
+    {SpanKind.INTERPRETER, SpanKind.GC, SpanKind.RECORDER, SpanKind.CHILD}
+)
 
 
 def find_last_start(ledger: Ledger) -> int:

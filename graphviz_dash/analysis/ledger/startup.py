@@ -26,6 +26,7 @@ class TimePart(StrEnum):
 
     INTERPRETER = "Python interpreter"
     IMPORT = "imports"
+    CHILD = "child processes"
     BEFORE_CONTEXT = "program before CUDA"
     CONTEXT = "CUDA context"
     WEIGHTS = "model"
@@ -49,6 +50,7 @@ class TimePart(StrEnum):
 _PARTS: Final = {
     SpanKind.INTERPRETER: TimePart.INTERPRETER,
     SpanKind.IMPORT: TimePart.IMPORT,
+    SpanKind.CHILD: TimePart.CHILD,
     SpanKind.CONTEXT: TimePart.CONTEXT,
     SpanKind.WEIGHTS: TimePart.WEIGHTS,
     SpanKind.CACHE: TimePart.CACHE,
@@ -66,6 +68,12 @@ _PARTS: Final = {
     SpanKind.GC: TimePart.GC,
     SpanKind.RECORDER: TimePart.RECORDER,
 }
+
+
+_COMPILATION: Final = frozenset(
+    {TimePart.DYNAMO, TimePart.INDUCTOR, TimePart.TRITON, TimePart.AUTOTUNE}
+)
+"""Parts that include the child processes they wait for, such as assemblers."""
 
 
 class TimeSlice(Struct, frozen=True):
@@ -167,7 +175,10 @@ def nest_spans(spans: Iterable[LedgerSpan]) -> list[IcicleBox]:
         while stack and stack[-1].end_ns <= span.start_ns:
             stack.pop()
         end = min(span.end_ns, stack[-1].end_ns) if stack else span.end_ns
-        box = IcicleBox(span.start_ns, end, _PARTS[span.kind], span.name, span.thread, len(stack))
+        part = _PARTS[span.kind]
+        if span.kind is SpanKind.CHILD and stack and stack[-1].part in _COMPILATION:
+            part = stack[-1].part
+        box = IcicleBox(span.start_ns, end, part, span.name, span.thread, len(stack))
         boxes.append(box)
         stack.append(box)
     return boxes

@@ -49,6 +49,17 @@ def test_the_thread_that_captures_comes_first() -> None:
     assert in_ms(built) == {"warm-up": 800, "captures, Python": 200}
 
 
+def test_compilation_includes_its_child_processes() -> None:
+    spans = (
+        span(SpanKind.TRITON, 0, 400, "compile"),
+        span(SpanKind.CHILD, 100, 300, "ptxas"),
+        span(SpanKind.CHILD, 500, 900, "python3 -m vllm.registry"),
+    )
+    built = build_startup_ledger(make_ledger(spans=spans, startup_end_ns=900 * MS))
+    assert in_ms(built)["Triton"] == 400
+    assert in_ms(built)["child processes"] == 400
+
+
 def test_activities_after_the_start_up_do_not_count() -> None:
     later = (*SPANS, span(SpanKind.CAPTURE, 3_590, 9_000, "graph-3"))
     built = build_startup_ledger(make_ledger(spans=later))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 import pytest
 
 from collectors.guard import Guard
-from collectors.ledger.phases import PhaseWatch, classify_event
+from collectors.ledger import phases
+from collectors.ledger.phases import PhaseWatch, classify_event, name_command
 from graphviz_dash.model.ledger import SpanKind
 
 
@@ -130,3 +132,42 @@ def test_a_kept_function_is_not_timed_after_the_end(
     recorder.watch.stop()
     assert kept(3) == 6
     assert len(recorder.spans) == 1
+
+
+def test_waits_for_child_processes_are_timed(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(phases, "MIN_WAIT_NS", 0)
+    original = subprocess.Popen.wait
+    recorder.watch.start()
+    done = subprocess.run([sys.executable, "-c", "print(1)"], capture_output=True, check=True)
+    recorder.watch.stop()
+    assert done.stdout == b"1\n"
+    program = sys.executable.rpartition("/")[2]
+    assert set(recorder.spans) == {(SpanKind.CHILD, program)}
+    assert subprocess.Popen.wait is original
+
+
+def test_short_waits_are_omitted(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(phases, "MIN_WAIT_NS", 1 << 62)
+    recorder.watch.start()
+    subprocess.run([sys.executable, "-c", ""], check=True)
+    recorder.watch.stop()
+    assert recorder.spans == []
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (
+            ["/usr/bin/python3.12", "-m", "vllm.registry", "--key", "s"],
+            "python3.12 -m vllm.registry",
+        ),
+        (["/usr/bin/python3", "run.py", "--key", "s"], "python3"),
+        ("nvidia-smi -L", "nvidia-smi"),
+        (b"/bin/ls", "ls"),
+        ([], ""),
+    ],
+)
+def test_names_of_commands_omit_arguments(command: Any, name: str) -> None:
+    assert name_command(command) == name
