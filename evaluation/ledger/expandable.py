@@ -41,7 +41,7 @@ class Block:
     start: int
     size: int
     is_live: bool = False
-    is_mapped: bool = False
+    has_memory: bool = False
 
 
 class Range:
@@ -53,7 +53,7 @@ class Range:
 
     @property
     def mapped_bytes(self) -> int:
-        return sum(block.size for block in self._blocks if block.is_mapped)
+        return sum(block.size for block in self._blocks if block.has_memory)
 
     def allocate(self, size: int) -> Block:
         """Allocate in the best free block, else map more pages at the lowest addresses."""
@@ -62,7 +62,7 @@ class Range:
             number = self._map(size)
         block = self._blocks[number]
         if block.size > size:
-            rest = Block(block.start + size, block.size - size, is_mapped=True)
+            rest = Block(block.start + size, block.size - size, has_memory=True)
             self._blocks.insert(number + 1, rest)
             block.size = size
         block.is_live = True
@@ -75,16 +75,16 @@ class Range:
 
     def release(self) -> None:
         """Unmap the complete pages of free blocks."""
-        for block in [block for block in self._blocks if block.is_mapped and not block.is_live]:
+        for block in [block for block in self._blocks if block.has_memory and not block.is_live]:
             begin = -(-block.start // self._page) * self._page
             end = (block.start + block.size) // self._page * self._page
             if begin >= end:
                 continue
             number = self._blocks.index(block)
             parts = [
-                Block(block.start, begin - block.start, is_mapped=True),
+                Block(block.start, begin - block.start, has_memory=True),
                 Block(begin, end - begin),
-                Block(end, block.start + block.size - end, is_mapped=True),
+                Block(end, block.start + block.size - end, has_memory=True),
             ]
             middle = parts[1]
             self._blocks[number : number + 1] = [part for part in parts if part.size]
@@ -94,7 +94,7 @@ class Range:
         numbers = [
             number
             for number, block in enumerate(self._blocks)
-            if block.is_mapped and not block.is_live and block.size >= size
+            if block.has_memory and not block.is_live and block.size >= size
         ]
         numbers.sort(key=lambda number: (self._blocks[number].size, number))
         if not numbers:
@@ -108,13 +108,13 @@ class Range:
 
     def _get_possible_size(self, number: int) -> int:
         size = self._blocks[number].size
-        if number + 1 < len(self._blocks) and not self._blocks[number + 1].is_mapped:
+        if number + 1 < len(self._blocks) and not self._blocks[number + 1].has_memory:
             size += self._blocks[number + 1].size
         return size
 
     def _map(self, size: int) -> int:
         for number, block in enumerate(self._blocks):
-            if block.is_mapped:
+            if block.has_memory:
                 continue
             first = number
             if number and not self._blocks[number - 1].is_live:
@@ -130,18 +130,17 @@ class Range:
     def _map_from(self, number: int, size: int) -> int:
         while True:
             block = self._blocks[number]
-            if block.is_mapped and block.size >= size:
+            if block.has_memory and block.size >= size:
                 return number
-            target = number + 1 if block.is_mapped else number
-            missing = size - block.size if block.is_mapped else size
-            unmapped = self._blocks[target]
-            wanted = min(missing, unmapped.size)
-            end = -(-(unmapped.start + wanted) // self._page) * self._page
-            mapped = min(end - unmapped.start, unmapped.size)
-            if mapped < unmapped.size:
-                rest = Block(unmapped.start + mapped, unmapped.size - mapped)
+            target = number + 1 if block.has_memory else number
+            missing = size - block.size if block.has_memory else size
+            gap = self._blocks[target]
+            end = -(-(gap.start + min(missing, gap.size)) // self._page) * self._page
+            growth = min(end - gap.start, gap.size)
+            if growth < gap.size:
+                rest = Block(gap.start + growth, gap.size - growth)
                 self._blocks.insert(target + 1, rest)
-            unmapped.size, unmapped.is_mapped = mapped, True
+            gap.size, gap.has_memory = growth, True
             number = self._merge(target)
 
     def _merge(self, number: int) -> int:
@@ -150,7 +149,7 @@ class Range:
         for other in (number + 1, number - 1):
             if 0 <= other < len(self._blocks):
                 neighbour = self._blocks[other]
-                if not neighbour.is_live and neighbour.is_mapped == block.is_mapped:
+                if not neighbour.is_live and neighbour.has_memory == block.has_memory:
                     block.start = min(block.start, neighbour.start)
                     block.size += neighbour.size
                     del self._blocks[other]
@@ -274,11 +273,11 @@ def main(output: Path, limit_s: float) -> None:
             if not file.exists() or name not in runner.facts:
                 continue
             allocator = simulate(json.loads(file.read_text()))
-            reserved = runner.facts[name][0]["reserved"]
+            size = runner.facts[name][0]["reserved"]
             predictions[name] = {
-                "reserved": reserved,
+                "reserved": size,
                 "simulated": allocator.mapped_bytes,
-                "saving": reserved - allocator.mapped_bytes,
+                "saving": size - allocator.mapped_bytes,
                 "pools": {str(key): size for key, size in allocator.list_pools().items()},
             }
         (output / "predictions.json").write_text(json.dumps(predictions, indent=1))

@@ -142,7 +142,7 @@ def measure_speed() -> float:
 
 
 class AllocationHistory:
-    """Writes what a simulation of the allocator needs to a file."""
+    """Writes allocations and frees to a file, for a simulation of the allocator."""
 
     def __init__(self, path: str) -> None:
         self._path = path

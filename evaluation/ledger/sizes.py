@@ -78,25 +78,25 @@ def print_results(runner: GatedRunner, predictions: Mapping[str, list[dict[str, 
             )
         )
         print(f"{name}: predicted, measured, error | with all sizes, used ones | speed")
-        predicted, measured, scaled = [], [], []
+        estimates, savings, at_equal_speed = [], [], []
         for row, before, after in pairs:
             seconds = [get_seconds(facts, "seconds") for facts in (before, after)]
             references = [mean(facts["reference_seconds"]) for facts in (before, after)]
-            predicted.append(row["ns"] / 1e9)
-            measured.append(seconds[0] - seconds[1])
+            estimates.append(row["ns"] / 1e9)
+            savings.append(seconds[0] - seconds[1])
             # In units of the fixed computation of each start.
             units = seconds[0] / references[0] - seconds[1] / references[1]
-            scaled.append(units * row["reference"])
-            error = predicted[-1] / measured[-1] - 1
+            at_equal_speed.append(units * row["reference"])
+            error = estimates[-1] / savings[-1] - 1
             print(
-                f"  {predicted[-1]:.3f} {measured[-1]:.3f} s, {error:+.1%} "
+                f"  {estimates[-1]:.3f} {savings[-1]:.3f} s, {error:+.1%} "
                 f"| {seconds[0]:.3f} {seconds[1]:.3f} s | reference {row['reference'] * 1e3:.1f} "
                 f"{references[0] * 1e3:.1f} {references[1] * 1e3:.1f} ms"
             )
         if pairs:
-            total, other = median(predicted), median(measured)
+            total, other, equal = median(estimates), median(savings), median(at_equal_speed)
             print(f"  medians {total:.3f} {other:.3f} s, {total / other - 1:+.1%}")
-            print(f"  at equal speed {median(scaled):.3f} s, {total / median(scaled) - 1:+.1%}")
+            print(f"  at equal speed {equal:.3f} s, {total / equal - 1:+.1%}")
             used = [facts["used"]["first replay"] for facts in pairs[0][1:]]
             print(f"  bytes {pairs[0][0]['bytes'] / MIB:.1f} {(used[0] - used[1]) / MIB:.1f} MiB")
 
@@ -120,11 +120,11 @@ def main(output: Path, limit_s: float) -> None:
         ([("warm", (("--layers", "2", "--sizes", "8"), {}), False)], lambda: None)
     ]
     for number in range(BLOCKS):
-        for name, (complete, reduced) in PROGRAMS.items():
+        for name, (complete, smaller) in PROGRAMS.items():
             groups.append(
                 ([(f"{name} recorded", complete, True)], lambda name=name: make_prediction(name))
             )
-            runs = [(f"{name} all", complete, False), (f"{name} used", reduced, False)]
+            runs = [(f"{name} all", complete, False), (f"{name} used", smaller, False)]
             groups.append((runs[:: -1 if number % 2 else 1], report))
     runner.run_all(groups)
 
