@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
 
+from collectors.allocator.expandable import AllocationHistory, AllocatorEvent
 from collectors.allocator.extents import Event, Segment
 
 _GRAIN: Final = 512
@@ -97,3 +99,74 @@ def record_history() -> Iterator[History]:
     finally:
         torch.cuda.synchronize()
         history.events = end_recording()
+
+
+MAX_EVENTS: Final = 100_000
+"""Maximum number of recorded events. Their conversion stops the program once, for up to 0.2 s."""
+
+_CONFIGURATION: Final = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+
+
+class AllocationWatch:
+    """Records all allocations of the current device, unless the program records them itself or
+    configures the allocator.
+    """
+
+    def __init__(self) -> None:
+        self._before: list[Mapping[str, Any]] | None = None
+        self._restore: Callable[[], None] = lambda: None
+
+    def start(self) -> None:
+        """Start recording."""
+        memory: Any = torch.cuda.memory
+        record = getattr(memory, "_record_memory_history", None)
+        check_history = getattr(torch._C, "_cuda_isHistoryEnabled", None)
+        if record is None or check_history is None or check_history():
+            return
+        has_settings = any(name in os.environ for name in _CONFIGURATION)
+        if has_settings or torch.cuda.get_allocator_backend() != "native":
+            return
+
+        def record_for_program(*args: Any, **kwargs: Any) -> Any:
+            """Leave the allocator's only history to the program."""
+            self._before = None
+            self._restore()
+            return record(*args, **kwargs)
+
+        def restore() -> None:
+            if memory._record_memory_history is record_for_program:
+                memory._record_memory_history = record
+
+        before = _read_raw_segments(torch.cuda.memory_snapshot())
+        record("all", context=None, stacks="python", max_entries=MAX_EVENTS)
+        self._before, self._restore = before, restore
+        memory._record_memory_history = record_for_program
+
+    def finish(self) -> AllocationHistory | None:
+        """Stop recording. None without a complete history."""
+        before, self._before = self._before, None
+        if before is None:
+            return None
+        self._restore()
+        content = torch.cuda.memory._snapshot()
+        torch.cuda.memory._record_memory_history(None)
+        trace = content["device_traces"][torch.cuda.current_device()]
+        if len(trace) >= MAX_EVENTS:
+            return None
+        events = [
+            AllocatorEvent(row["action"], row["addr"], row["size"], row["stream"]) for row in trace
+        ]
+        return AllocationHistory(before, events, _read_raw_segments(content["segments"]))
+
+    def cancel(self) -> None:
+        """Stop recording without a result."""
+        if self._before is not None:
+            self._before = None
+            self._restore()
+            torch.cuda.memory._record_memory_history(None)
+
+
+def _read_raw_segments(segments: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the segments of the current device."""
+    device = torch.cuda.current_device()
+    return [segment for segment in segments if segment["device"] == device]

@@ -17,6 +17,8 @@ from typing import Final, NamedTuple
 import torch
 from msgspec.structs import replace
 
+from collectors.allocator.expandable import predict_saving
+from collectors.allocator.history import AllocationWatch
 from collectors.allocator.holders import TensorHolders
 from collectors.allocator.owners import list_tracked_objects
 from collectors.driver.calls import DriverError
@@ -90,6 +92,10 @@ class LedgerRecorder:
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
+        self.allocations: AllocationWatch | None = None
+        """Set to simulate expandable segments, from the first capture to the end of the start-up.
+        """
+        self._expandable_saving: int | None = None
         self.count_replays: Callable[[], int] = lambda: 0
         self._replays_before = 0
         self._origin = read_process_start()
@@ -310,6 +316,9 @@ class LedgerRecorder:
             # Here in the program's own thread and before its steps, where it disturbs no timing.
             with self._guard:
                 self.record_known_state()
+            with self._guard:
+                if self.allocations is not None:
+                    self.allocations.start()
         self._open_captures += 1
         self._candidate = None
         self._replays_before = self.count_replays()
@@ -395,9 +404,18 @@ class LedgerRecorder:
             self.stop()
             self.sample(SampleKind.STARTUP_END)
             with self._guard:
+                self._simulate_expandable_segments()
+            with self._guard:
                 memory = read_device_memory(os.getpid())
                 uuid = self._read_uuid()
                 self._memory = memory.get(uuid) if uuid is not None else None
+
+    def _simulate_expandable_segments(self) -> None:
+        begin = perf_counter_ns()
+        history = self.allocations.finish() if self.allocations is not None else None
+        if history is not None:
+            self._expandable_saving = predict_saving(history)
+        self.add_span(SpanKind.RECORDER, "expandable segments", begin, perf_counter_ns())
 
     def _read_uuid(self) -> str | None:
         if self._device is None:
@@ -444,6 +462,7 @@ class LedgerRecorder:
             compiler_events=dict(self._events),
             settings=read_settings(dict(os.environ)),
             dropped_spans=self._dropped,
+            expandable_saving_bytes=self._expandable_saving,
         )
 
     def _convert_time(self, moment: int | None) -> int | None:

@@ -8,6 +8,7 @@ from typing import Final
 
 import torch
 
+from collectors.allocator.history import AllocationWatch
 from collectors.guard import Guard
 from collectors.ledger.context import create_only_context, watch_initialization
 from collectors.ledger.recorder import LedgerRecorder
@@ -27,6 +28,7 @@ class StartupLedger:
 
     def __init__(self, guard: Guard) -> None:
         self.recorder = LedgerRecorder(guard)
+        self._allocations = self.recorder.allocations = AllocationWatch()
         self._folder: ProcessFolder | None = None
         self._guard = guard
         self._sampler = Flusher(self._tick, _INTERVAL_S)
@@ -52,6 +54,11 @@ class StartupLedger:
 
     def stop(self) -> None:
         """Restore the program, also in a forked child."""
+        self._restore()
+        with self._guard:
+            self._allocations.cancel()
+
+    def _restore(self) -> None:
         self._stop_watching()
         self.recorder.stop()
         self.recorder.holders.stop()
@@ -59,12 +66,13 @@ class StartupLedger:
     def finish(self) -> None:
         """Stop and write the ledger."""
         self._sampler.stop()
-        self.stop()
+        self._restore()
         if self.recorder.has_context:
             self.recorder.end_startup()
             self.recorder.sample(SampleKind.END)
             with self._guard:
                 self.recorder.record_state(collect=False)
+        self.stop()
         self.write()
 
     def write(self) -> None:

@@ -14,7 +14,6 @@ import importlib
 import json
 import os
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -141,37 +140,6 @@ def measure_speed() -> float:
     return time.perf_counter() - begin
 
 
-class AllocationHistory:
-    """Writes allocations and frees to a file, for a simulation of the allocator."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._blocks: list[Mapping[str, Any]] | None = None
-
-    def start(self) -> None:
-        """Start before the first capture."""
-        if self._path and self._blocks is None:
-            torch.cuda.synchronize()
-            torch.cuda.empty_cache()
-            self._blocks = torch.cuda.memory_snapshot()
-            torch.cuda.memory._record_memory_history("all", context=None, stacks="python")
-
-    def write(self) -> None:
-        """Write the live allocations at the start, all events since, and the segments now."""
-        if not self._path:
-            return
-        torch.cuda.synchronize()
-        content = torch.cuda.memory._snapshot()
-        torch.cuda.memory._record_memory_history(None)
-        events = [
-            [row["action"], row["addr"], row["size"], row["stream"]]
-            for row in content["device_traces"][torch.cuda.current_device()]
-        ]
-        facts = {"before": self._blocks, "events": events, "after": content["segments"]}
-        with open(self._path, "w") as file:
-            json.dump(facts, file)
-
-
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sizes", default="64,32,16,8,4,2,1")
@@ -197,7 +165,6 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--distributed", action="store_true", help="one process for each rank")
     parser.add_argument("--replays", type=int, default=40)
     parser.add_argument("--llama", action="store_true", help="a model of transformers")
-    parser.add_argument("--history", default="", help="write allocations and frees to this file")
     return parser.parse_args()
 
 
@@ -216,7 +183,6 @@ class Server:
         self.pool: Any = None
         self.side: Any = None
         self.caches: list[torch.Tensor] = []
-        self.history = AllocationHistory(options.history)
         if options.llama:
             importlib.import_module("transformers").LlamaForCausalLM  # noqa: B018  lazy import
 
@@ -266,7 +232,6 @@ class Server:
     def capture(self, size: int) -> None:
         if self.options.collect:
             gc.collect()
-        self.history.start()
         graph = torch.cuda.CUDAGraph(keep_graph=self.options.share)
         pool = self.pool if self.options.pools == "one" else None
         stream = torch.cuda.Stream() if self.options.streams == "each" else None
@@ -344,7 +309,6 @@ def main() -> None:
         server.graphs[replay_sizes[0]][0].replay()
         server.note("first replay")
     reference_seconds.append(measure_speed())
-    server.history.write()
     for number in range(0 if options.share else options.replays):
         server.graphs[replay_sizes[number % len(replay_sizes)]][0].replay()
     server.note("end")

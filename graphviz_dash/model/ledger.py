@@ -249,3 +249,6 @@ class Ledger(Struct, frozen=True, forbid_unknown_fields=True):
     """Environment variables that affect memory or start-up."""
     dropped_spans: Count = 0
     """Spans that were not kept."""
+    expandable_saving_bytes: int | None = None
+    """Reserved memory that expandable segments would save at the end of the start-up, by a
+    simulation of the allocator, in bytes. Negative if they need more. None if not simulated."""

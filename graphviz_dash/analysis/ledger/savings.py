@@ -60,6 +60,7 @@ class SavingAction(StrEnum):
     SHARE = "share one executable by cudaGraphExecUpdate"
     FREEZE = "freeze the garbage collector before the captures"
     LAZY_LOADING = "load kernels lazily"
+    EXPANDABLE = "use expandable segments (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)"
 
 
 class SavingBasis(StrEnum):
@@ -105,6 +106,7 @@ def find_savings(
         *_find_shared(run, graphs),
         *_find_collections(ledger),
         *_find_loading(ledger, memory, startup),
+        *_find_expandable(ledger),
     ]
     used, total = memory.end_of_startup.used or 1, startup.total_ns or 1
 
@@ -443,3 +445,9 @@ def _find_loading(ledger: Ledger, memory: MemoryLedger, startup: StartupLedger) 
     if eager_bytes > 0 and eager_ns > 0:
         time = round(max(size, 0) * eager_ns / eager_bytes)
     yield Saving(SavingAction.LAZY_LOADING, size, time, SavingBasis.PREDICTION)
+
+
+def _find_expandable(ledger: Ledger) -> Iterator[Saving]:
+    size = ledger.expandable_saving_bytes
+    if size is not None:
+        yield Saving(SavingAction.EXPANDABLE, size, 0, SavingBasis.PREDICTION)

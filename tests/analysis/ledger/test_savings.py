@@ -66,6 +66,13 @@ def with_graphs(**changes: Any) -> Ledger:
     return make_ledger(graphs=(first, replace(second, **changes), third))
 
 
+def test_expandable_segments_save_what_the_recorder_simulated() -> None:
+    saving = savings_of(make_ledger(expandable_saving_bytes=52 * MIB))[SavingAction.EXPANDABLE]
+    assert (saving.bytes, saving.ns, saving.basis) == (52 * MIB, 0, SavingBasis.PREDICTION)
+    for size in (None, -10 * MIB):
+        assert SavingAction.EXPANDABLE not in savings_of(make_ledger(expandable_saving_bytes=size))
+
+
 def test_one_pool_needs_as_much_as_the_largest() -> None:
     saving = savings_of(with_graphs(pool=(0, 2)))[SavingAction.ONE_POOL]
     assert (saving.bytes, saving.basis) == (20 * MIB, SavingBasis.PREDICTION)
