@@ -42,10 +42,11 @@ WRITES: Final[Mapping[str, Sequence[str]]] = {
         "collectors/program/recovery.py:mark_unfinished",
     ),
     "tests/collectors/program/test_files.py::test_refusals_are_counted_and_leave_what_was_there": (
-        "collectors/program/files.py:_open_to_write",
-        "collectors/program/files.py:_overwrite",
         "collectors/program/files.py:_write",
         "collectors/program/files.py:put",
+    ),
+    "tests/collectors/program/test_mapped_file.py::test_a_file_that_cannot_be_mapped_is_an_error": (
+        "collectors/program/mapped_file.py:_map_file",
     ),
     _KILLED: (
         "collectors/program/inject/sitecustomize.py:write",
@@ -154,9 +155,8 @@ READS: Final[Mapping[str, Sequence[str]]] = {
         "collectors/program/bundle.py:_find_written",
         "collectors/program/bundle.py:_read",
         "collectors/program/launcher.py:read_processes",
-        "collectors/program/loop/events.py:read_events",
         "collectors/program/loop/reading.py:read_loop",
-        "collectors/program/progress.py:_read_numbers",
+        "collectors/program/mapped_file.py:read_mapped_file",
     ),
     "tests/collectors/program/test_killed.py::"
     "test_a_command_killed_while_it_saves_loses_and_repeats_nothing": (
@@ -253,7 +253,7 @@ READS: Final[Mapping[str, Sequence[str]]] = {
     # The recorder's guard handles errors in a program.
     "tests/collectors/program/test_recorder.py::"
     "test_what_the_recorder_failed_at_is_told_in_the_bundle": (
-        "collectors/program/recorder.py:_handle_step_end",
+        "collectors/program/recorder.py:_open_window",
     ),
 }
 """Places that no reader of :mod:`tests.test_faults` reaches, by the test in which they fail."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from collectors.program.mapped_file import MappedFile
 from graphviz_dash.model.recording import WINDOW_PAUSE_S, WINDOW_REPLAYS, StartMethod
 from graphviz_dash.model.run import RankGroup
 
@@ -78,12 +79,13 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class ProcessFolder:
-    """Files of one process of the program: JSON, each complete or absent."""
+    """Files of one process of the program: JSON, each complete or absent, and mapped numbers."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.refusals = 0
         self.first_refusal: str | None = None
+        self._mapped: dict[str, MappedFile] = {}
         (path / GRAPHS_FOLDER).mkdir()
 
     @classmethod
@@ -116,18 +118,20 @@ class ProcessFolder:
             part.replace(file)
 
     def append(self, name: str, content: bytes) -> None:
-        """Append ``content`` to the file ``name``. Failures are counted."""
+        """Append ``content`` to the mapped file ``name``. Failures are counted."""
         with self._count_refusals(name):
-            _append(self.path / name, content)
+            self._find_mapped(name).append(content)
 
-    def overwrite(self, name: str, content: bytes, *, truncate: bool = False) -> None:
-        """Overwrite the start of the file ``name``, and ``truncate`` its rest. Failures are
-        counted.
-
-        A concurrent reader may see a partial write; use it for numbers.
-        """
+    def overwrite(self, name: str, content: bytes) -> None:
+        """Replace the content of the mapped file ``name``. Failures are counted."""
         with self._count_refusals(name):
-            _overwrite(self.path / name, content, truncate)
+            self._find_mapped(name).overwrite(content)
+
+    def _find_mapped(self, name: str) -> MappedFile:
+        file = self._mapped.get(name)
+        if file is None:
+            file = self._mapped[name] = MappedFile(self.path / name)
+        return file
 
     @contextmanager
     def _count_refusals(self, name: str) -> Iterator[None]:
@@ -139,44 +143,9 @@ class ProcessFolder:
                 self.first_refusal = f"{name}: {error.strerror or error}"
 
 
-def _append(file: Path, content: bytes) -> None:
-    size = file.stat().st_size if _has_size_limit() and file.exists() else 0
-    _refuse_above_limit(file, size + len(content))
-    with _open_to_write(file, os.O_APPEND) as handle:
-        _write_all(handle, content)
-
-
-def _overwrite(file: Path, content: bytes, truncate: bool) -> None:
-    _refuse_above_limit(file, len(content))
-    with _open_to_write(file, 0) as handle:
-        _write_all(handle, content)
-        if truncate:
-            os.ftruncate(handle, len(content))
-
-
-@contextmanager
-def _open_to_write(file: Path, flags: int) -> Iterator[int]:
-    # Not a Python file: it needs eight system calls to append. Each one releases Python's lock and
-    # requests it again, which delays a program of many short operators.
-    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
-
-
-def _write_all(handle: int, content: bytes) -> None:
-    while content:
-        content = content[os.write(handle, content) :]
-
-
 def _write(file: Path, content: bytes) -> None:
     _refuse_above_limit(file, len(content))
     file.write_bytes(content)
-
-
-def _has_size_limit() -> bool:
-    return resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY
 
 
 def _refuse_above_limit(file: Path, size: int) -> None:

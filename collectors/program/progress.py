@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from collectors.program.files import ProcessFolder
+from collectors.program.mapped_file import read_mapped_file
 from graphviz_dash.model.recording import Recording
 
 COUNTS_FILE: Final = "counts.bin"
@@ -67,7 +68,7 @@ class ProgressFiles:
         """Write the counts, and the step times since the last write."""
         if series != self._series:
             content = array("q", (series, *step_ns)).tobytes()
-            self._folder.overwrite(STEPS_FILE, content, truncate=True)
+            self._folder.overwrite(STEPS_FILE, content)
         elif len(step_ns) > self._written:
             self._folder.append(STEPS_FILE, array("q", step_ns[self._written :]).tobytes())
         self._series, self._written = series, len(step_ns)
@@ -122,6 +123,6 @@ def _read_numbers(file: Path) -> Sequence[int]:
     """Read 64-bit numbers from ``file``, without a truncated one. Empty without a file."""
     numbers = array("q")
     if file.exists():
-        content = file.read_bytes()
+        content = read_mapped_file(file)
         numbers.frombytes(content[: len(content) // numbers.itemsize * numbers.itemsize])
     return numbers.tolist()
