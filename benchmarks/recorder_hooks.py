@@ -267,6 +267,8 @@ class Alternation:
         recorder = self._recorder
         skip = max(0, recorder._since_capture - 1)
         recorder._settings = replace(recorder._settings, skip=skip)
+        # Counted with the earlier setting.
+        recorder._plain_steps = 0
 
     def _wait_for_window(self) -> None:
         assert self._hooks is not None
@@ -358,7 +360,8 @@ def _list_engine_holders() -> list[Any]:
             holders += [
                 value
                 for value in tuple(vars(module).values())
-                if isinstance(value, type) and value.__module__ == name
+                # Not isinstance, which makes lazy modules import.
+                if issubclass(type(value), type) and value.__module__ == name
             ]
     return holders
 
