@@ -32,6 +32,7 @@ class Rest:
         counters: Sequence[ReplayCounter],
         boundary: BoundaryKind | None,
         before: Mapping[str, int],
+        after: Mapping[str, int],
     ) -> None:
         """Start resting when steps are no longer counted: replays without ends of steps add no
         information if all graphs come equally often.
@@ -39,6 +40,7 @@ class Rest:
         Args:
             boundary: Kind of event that ended steps.
             before: Replays of each graph at half of the steps.
+            after: Replays of each graph at the end of a later step.
         """
         with self._lock:
             if boundary in BOUNDED:
@@ -46,7 +48,7 @@ class Rest:
                     each for each in counters if each.replays > MAX_LAUNCH_SAMPLES
                 )
             else:
-                self._resting, self._anchor = _find_cycle(counters, before)
+                self._resting, self._anchor = _find_cycle(counters, before, after)
                 if self._anchor is not None:
                     self._counted = self._anchor.replays
                     for counter in counters:
@@ -87,13 +89,16 @@ class Rest:
 
 
 def _find_cycle(
-    counters: Sequence[ReplayCounter], before: Mapping[str, int]
+    counters: Sequence[ReplayCounter], before: Mapping[str, int], after: Mapping[str, int]
 ) -> tuple[tuple[ReplayCounter, ...], ReplayCounter | None]:
     """Return the graphs that each step replays, and the one that it replays least often. Empty if
     steps differ."""
-    since = {each: each.replays - before.get(each.id, 0) for each in counters}
+    since = {each: after.get(each.id, 0) - before.get(each.id, 0) for each in counters}
     replayed = tuple(each for each, times in since.items() if times)
+    others = (each for each, times in since.items() if not times)
     anchor = min(replayed, key=since.__getitem__, default=None)
     if anchor is None or any(since[each] % since[anchor] for each in replayed):
+        return (), None
+    if any(each.replays > after.get(each.id, 0) for each in others):
         return (), None
     return replayed, anchor

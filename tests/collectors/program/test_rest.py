@@ -65,6 +65,46 @@ def test_what_is_said_after_a_rest_has_its_replays(tmp_path: Path, step: str) ->
     assert len([real for real in steps.real_size if real is not None]) == 20
 
 
+RESTS = """
+import sys
+from collectors.program.loop.events import LoopLog
+from collectors.program.rest import Rest
+from collectors.program.watch import ReplayCounter
+from graphviz_dash.model.recording import BoundaryKind
+
+log = LoopLog()
+counters = [ReplayCounter(str(number), log, number, log.note) for number in range(3)]
+for counter, replays in zip(counters, map(int, sys.argv[1:])):
+    counter.replays = replays
+rest = Rest(log)
+rest.begin(counters, BoundaryKind.REPLAYS, {"0": 2, "1": 2}, {"0": 6, "1": 6})
+print(*(counter.note is None for counter in counters))
+counters[0].replays += 5
+rest.count()
+print(log.dropped)
+"""
+
+
+@pytest.mark.parametrize(
+    ("replays", "output"),
+    [
+        ("7 6 0", "True True False 5"),
+        ("7 7 0", "True True False 5"),
+        ("7 6 1", "False False False 0"),
+    ],
+)
+def test_rest_may_begin_within_a_step(replays: str, output: str) -> None:
+    """The window may close in a step, when its first graphs have been replayed once more."""
+    done = subprocess.run(
+        [sys.executable, "-c", RESTS, *replays.split()],
+        env=os.environ | PATH,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == output.split(), done.stderr
+
+
 FORKED_WHILE_COUNTING = """
 from collectors.program.loop.events import LoopLog
 from collectors.program.rest import Rest
@@ -75,7 +115,7 @@ log = LoopLog()
 counter = ReplayCounter("graph-0", log, 0, log.note)
 counter.replays = 7
 rest = Rest(log)
-rest.begin([counter], BoundaryKind.REPLAYS, {})
+rest.begin([counter], BoundaryKind.REPLAYS, {}, {"graph-0": 7})
 print(counter.note)
 with rest._lock:
     rest.reset()
