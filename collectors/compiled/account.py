@@ -89,11 +89,12 @@ class CompileRecorder:
             self._taps.stop()
         self.is_finished = True
 
-    def read_new_recordings(self, graph_id: GraphId) -> None:
-        """Read the trees if a graph was recorded since the last call."""
-        if self._cudagraphs.recordings != self._recordings_read:
-            self._recordings_read = self._cudagraphs.recordings
-            self.read_trees(graph_id)
+    def has_new_recordings(self) -> bool:
+        """Return whether a graph was recorded since the last call."""
+        recordings = self._cudagraphs.recordings
+        is_new = recordings != self._recordings_read
+        self._recordings_read = recordings
+        return is_new
 
     @property
     def record_count(self) -> int:

@@ -177,14 +177,6 @@ class ProcessWatcher:
             if self._recorder is not None:
                 self._recorder.record_failure(counter, error)
 
-    def record_replay(self, counter: ReplayCounter) -> None:
-        """Handle the replay of an awake graph."""
-        with self._guard:
-            if self._recorder is not None:
-                self._recorder.record_replay(counter)
-            else:
-                counter.awake = False
-
     def _create_fork_recorder(self) -> None:
         if self._parents is not None and self._follow is not None:
             parents, self._parents = self._parents, None
@@ -195,11 +187,19 @@ class ProcessWatcher:
 
     def _set_recorder(self, recorder: ProgramRecorder | None) -> None:
         self._recorder: ProgramRecorder | None = recorder
-        # Most frequent entry besides a replay: the recorder's own method has a guard.
+        # The most frequent entries: the recorder's own methods have a guard.
         self.label: Callable[[Said], LabelScope | None] = (
             self._open_label if recorder is None else recorder.loop.label
         )
         """Creates the block of a label. None without a recorder."""
+        self.record_replay: Callable[[ReplayCounter], None] = (
+            _ignore_replays if recorder is None else recorder.record_replay
+        )
+        """Handles the replay of an awake graph."""
 
     def _create_recorder(self, folder: ProcessFolder) -> ProgramRecorder:
         return ProgramRecorder(self._settings, folder, self._earlier, self._guard, self._ledger)
+
+
+def _ignore_replays(counter: ReplayCounter) -> None:
+    counter.awake = False

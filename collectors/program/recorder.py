@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 from threading import get_ident
+from time import perf_counter_ns
 from types import FrameType
 from typing import Any, Final
 
@@ -39,6 +40,7 @@ from collectors.program.files import (
 )
 from collectors.program.flusher import Flusher
 from collectors.program.hooks import CompiledCalls, OptimizerSteps, OutermostCalls
+from collectors.program.loop.events import EventKind
 from collectors.program.loop.recorder import LoopRecorder
 from collectors.program.process_facts import (
     add_origin,
@@ -52,7 +54,13 @@ from collectors.program.profiler_watch import ProfilerWatch
 from collectors.program.progress import FLUSH_S, ProgressFiles
 from collectors.program.startup import StartupLedger
 from collectors.program.steps import StepClock
-from collectors.program.watch import COUNTER, ReplayCounter, attach, read_open_capture
+from collectors.program.watch import (
+    COUNTER,
+    ReplayCounter,
+    ReplayTick,
+    attach,
+    read_open_capture,
+)
 from collectors.program.window import CaptureSession, TracedWindow, count_replay_events
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.ledger import SpanKind
@@ -81,6 +89,7 @@ _STATE_EVERY: Final = 40
 _STATE_GAP_S: Final = 0.25
 """Minimum time between two writes of the state after captures."""
 _CALLERS: Final = 8
+_STEP: Final = int(EventKind.STEP)
 
 
 @dataclass(eq=False)
@@ -125,7 +134,7 @@ class ProgramRecorder:
 
     ``earlier`` counts replays of graphs with unknown captures. ``guard`` receives errors of hooks
     in torch and of the writing thread. ``ledger`` may have started before. Methods raise errors to
-    their callers.
+    their callers unless they say otherwise.
     """
 
     def __init__(
@@ -172,14 +181,16 @@ class ProgramRecorder:
         self._halfway: dict[str, int] = {}
         self._drain_ns: int | None = None
         self._since_capture = 0
-        self._last: int | None = None
+        self._last = 0
+        self._plain_steps = 0
         self._profiler_seen = False
         self._compiled = CompileRecorder(guard)
         self._compiled_told = 0
         self._step_captured = False
         self._strangers = 0
         self._calls_before_replay = 0
-        self._previous: dict[int, _Capture] = {}
+        self._previous: dict[int, ReplayCounter] = {}
+        self._is_special = True
         self._compiled_calls = CompiledCalls(self._handle_compiled_call, guard)
         self._forwards = OutermostCalls(
             self._handle_call, guard, self.loop.record_module_return, self._compiled_calls.start
@@ -237,7 +248,7 @@ class ProgramRecorder:
 
     def disable(self) -> None:
         """Stop recording in a forked child, without changes to the parent's files."""
-        self._stopped = True
+        self._stopped = self._is_special = True
         self.loop.stop_ticking()
         self._compiled.stop()
         self._profilers.disable()
@@ -288,7 +299,7 @@ class ProgramRecorder:
 
     def begin_capture(self, graph: object, pool: Any) -> ReplayCounter:
         """Register a capture with its source lines and step."""
-        begin = time.perf_counter_ns()
+        begin = perf_counter_ns()
         self.loop.rest.stop()
         caller = sys._getframe(1)
         lines = find_caller_lines(caller, _CALLERS)
@@ -320,7 +331,8 @@ class ProgramRecorder:
         with self._guard:
             self._ledger.begin_capture(counter.id, begin)
         self._open.append(capture)
-        capture.began = time.perf_counter_ns()
+        self._is_special, self._plain_steps = True, 0
+        capture.began = perf_counter_ns()
         return counter
 
     def end_capture(self, counter: ReplayCounter) -> None:
@@ -328,7 +340,7 @@ class ProgramRecorder:
         capture = self._captures[counter.id]
         if capture not in self._open:
             return
-        begin = time.perf_counter_ns()
+        begin = perf_counter_ns()
         try:
             capture.graphs = read_open_capture(counter.id)
         except DriverError as error:
@@ -340,14 +352,14 @@ class ProgramRecorder:
             numbers = ledger.end_body(counter.id)
             if numbers is not None:
                 self.loop.prepare_capture_end(counter.number, numbers.outside_bytes)
-        end = time.perf_counter_ns()
+        end = perf_counter_ns()
         ledger.add_span(SpanKind.RECORDER, "reading the graph", begin, end)
         capture.reading_ns = end - begin
 
     def record_capture(self, counter: ReplayCounter, graph: object, duration_ns: int) -> None:
         """Write the graph of a finished capture and restart the count of steps."""
         capture = self._close_capture(counter)
-        now = time.perf_counter_ns()
+        now = perf_counter_ns()
         with self._guard:
             numbers = read_numbers()
             pools = self.loop.record_capture(
@@ -355,7 +367,7 @@ class ProgramRecorder:
             )
             self._ledger.recorder.add_span(SpanKind.DRIVER, counter.id, now - duration_ns, now)
             self._ledger.recorder.end_capture(counter.id, *pools, now, numbers)
-        begin = time.perf_counter_ns()
+        begin = perf_counter_ns()
         self._write_now_and_then()
         for read in capture.graphs:
             # The cudagraph trees capture an empty graph once, to create their memory pool.
@@ -372,7 +384,7 @@ class ProgramRecorder:
             identity, name = capture.optimizer
             self._clock.rename(identity, _describe_holder(counter.id, name))
         self._write_state_soon()
-        now = time.perf_counter_ns()
+        now = perf_counter_ns()
         self._ledger.recorder.add_span(SpanKind.RECORDER, "writing the graph", begin, now)
 
     def record_failure(self, counter: ReplayCounter, error: BaseException) -> None:
@@ -388,7 +400,19 @@ class ProgramRecorder:
         self._write_state()
 
     def record_replay(self, counter: ReplayCounter) -> None:
-        """Handle a replay that may end a step."""
+        """Handle a replay that may end a step. Raises nothing."""
+        with self._guard:
+            # Most replays delay a step, and are handled like the last one of their graph.
+            tick = counter.tick
+            if tick is not None and not self._is_special:
+                thread, previous, follows = get_ident(), self._previous, counter.follows
+                if follows is None or follows is previous.get(thread):
+                    previous[thread] = counter
+                    self._clock.handle_tick(*tick)
+                    return
+            self._record_special_replay(counter)
+
+    def _record_special_replay(self, counter: ReplayCounter) -> None:
         self.loop.rest.stop()
         capture = self._captures.get(counter.id)
         if self._profilers.has_sessions:
@@ -396,15 +420,34 @@ class ProgramRecorder:
             return
         if self._window.profiling and capture is not None:
             self._check_limit(capture)
+        counter.tick = counter.follows = None
+        self._update_special()
         if self._stopped or capture is None:
             counter.awake = False
         elif capture.optimizer is not None:
             identity, name = capture.optimizer
-            self._handle_tick(BoundaryKind.OPTIMIZER, identity, _describe_holder(counter.id, name))
+            self._handle_replay_tick(
+                counter, (BoundaryKind.OPTIMIZER, identity, _describe_holder(counter.id, name))
+            )
         elif self._clock.is_relevant(BoundaryKind.REPLAYS):
-            self._handle_tick(BoundaryKind.REPLAYS, *self._replay_boundary(capture))
+            self._handle_replay_tick(counter, self._find_replay_tick(capture))
         elif not self._window.profiling:
             counter.awake = False
+
+    def _update_special(self) -> None:
+        """Update whether replays need more than a tick. Call after each change."""
+        self._is_special = (
+            self._stopped
+            or bool(self._open)
+            or self._window.profiling
+            or self._profilers.has_sessions
+        )
+
+    def _handle_replay_tick(self, counter: ReplayCounter, tick: ReplayTick) -> None:
+        # Before the tick, which may start another series of steps.
+        if self._flusher.started:
+            counter.tick = tick
+        self._handle_tick(*tick)
 
     def record_instantiation(self, counter: ReplayCounter, start_ns: int, duration_ns: int) -> None:
         """Record the instantiation of a graph that the program keeps."""
@@ -429,7 +472,7 @@ class ProgramRecorder:
         if self._window.done and not self._stopped:
             self._handle_window_end()
 
-    def _replay_boundary(self, capture: _Capture) -> tuple[object, str]:
+    def _find_replay_tick(self, capture: _Capture) -> ReplayTick:
         """Return the step candidate of a replay and its description.
 
         Graphs of one place in changing order, such as those of a server, form one candidate.
@@ -437,14 +480,16 @@ class ProgramRecorder:
         """
         thread = get_ident()
         previous = self._previous.get(thread)
-        if previous is not None and previous.captured_at[:1] == capture.captured_at[:1]:
-            capture.after.add(previous.counter.id)
-        self._previous[thread] = capture
+        before = None if previous is None else self._captures[previous.id]
+        if before is not None and before.captured_at[:1] == capture.captured_at[:1]:
+            capture.after.add(before.counter.id)
+        counter = self._previous[thread] = capture.counter
         if len(capture.after) > 1 and capture.captured_at:
-            return capture.captured_at[
-                0
-            ], f"replay of any graph captured at {capture.captured_at[0]}"
-        return capture.counter.id, f"replay of {capture.counter.id}"
+            place = capture.captured_at[0]
+            return BoundaryKind.REPLAYS, place, f"replay of any graph captured at {place}"
+        # The first replay of a thread follows none.
+        counter.follows = previous or self._earlier
+        return BoundaryKind.REPLAYS, counter.id, f"replay of {counter.id}"
 
     # Ends of steps.
 
@@ -527,48 +572,89 @@ class ProgramRecorder:
             self._flusher.start()
 
     def _handle_step_start(self) -> None:
+        for capture in tuple(self._captures.values()):
+            capture.counter.tick = None
         if self._drain_ns is None:
             self._clear_times()
 
     def _handle_step_end(self) -> None:
-        now = time.perf_counter_ns()
-        self._compiled.read_new_recordings(self._find_graph_id)
-        if self._clock.boundary_kind not in _SERVED:
-            self.loop.record_step(now)
-        if self._window.profiling:
+        now = perf_counter_ns()
+        if self._plain_steps and not (self._is_special or torch.autograd._profiler_enabled()):
+            self._plain_steps -= 1
+            self.loop.log.note_step((_STEP, 0, get_ident(), now, now))
+            self._since_capture += 1
+            if self._drain_ns is None:
+                self._times.append(now - self._last)
+                self._last = now
+            return
+        self._handle_special_step_end(now)
+        self._plain_steps = self._count_plain_steps()
+
+    def _count_plain_steps(self) -> int:
+        """Return the number of steps from now on that only add a time, unless a capture, another
+        kind of step or a profiler follows."""
+        skip, since, times = self._settings.skip, self._since_capture, len(self._times)
+        if self._is_special or self._attributing.profiling or not self._last:
+            return 0
+        if self._clock.boundary_kind in _SERVED:
+            return 0
+        # At each of these numbers, something else happens.
+        ends = [each - since for each in (skip // 2, skip)]
+        if self._drain_ns is None:
+            ends += [each - times for each in (KEPT // 2, KEPT)]
+        is_window_due = since >= skip and not self._window.done
+        return 0 if is_window_due else min((each - 1 for each in ends if each > 0), default=0)
+
+    def _handle_special_step_end(self, now: int) -> None:
+        if self._compiled.has_new_recordings():
+            self._compiled.read_trees(self._find_graph_id)
+        is_served = self._clock.boundary_kind in _SERVED
+        if not is_served:
+            self.loop.log.note_step((_STEP, 0, get_ident(), now, now))
+        window = self._window
+        if window.profiling:
             self._window.end_step(self._is_window_complete())
             if self._window.done:
-                self._handle_window_end()
+                self._handle_window_end(is_step_end=True)
             return
-        if not (self._step_captured and self._clock.boundary_kind in _SERVED):
+        if not (is_served and self._step_captured):
             self._since_capture += 1
         self._step_captured = False
+        self._note_profilers()
+        if self._drain_ns is None:
+            self._time(now)
+        skip = self._settings.skip
+        if self._since_capture == skip // 2:
+            for capture in self._captures.values():
+                capture.halfway = capture.counter.replays
+        if not window.done and self._since_capture >= skip and self._is_window_due():
+            self._open_window()
+        elif window.done and self._drain_ns is not None:
+            self._stop_ticking()
+            self._begin_rest(is_step_end=True)
+
+    def _note_profilers(self) -> None:
         if torch.autograd._profiler_enabled() or self._attributing.used:
             self._profiler_seen = True
             self.loop.record_profiler()
         if self._attributing.profiling:
             self._attributing.count_step()
-        if self._drain_ns is None:
-            self._time(now)
-        if self._since_capture == self._settings.skip // 2:
-            for capture in self._captures.values():
-                capture.halfway = capture.counter.replays
-        if self._is_window_due():
-            self._end_times()
-            for capture in self._captures.values():
-                capture.before_window = capture.counter.replays
-                capture.counter.awake = True
-            self._attributing.close(detach=False)
-            self.loop.record_profiler()
+            self._update_special()
+
+    def _open_window(self) -> None:
+        self._end_times()
+        for capture in self._captures.values():
+            capture.before_window = capture.counter.replays
+            capture.counter.awake = True
+        self._attributing.close(detach=False)
+        self.loop.record_profiler()
+        try:
             self._window.open()
-        elif self._window.done and self._drain_ns is not None:
-            self._stop_ticking()
-            self._begin_rest()
+        finally:
+            self._update_special()
 
     def _is_window_due(self) -> bool:
-        """Check if the window opens now."""
-        if self._window.done or self._since_capture < self._settings.skip:
-            return False
+        """Check if the window opens now, after enough steps."""
         replay_events = sum(
             capture.counter.replays * count_replay_events(capture.nodes)
             for capture in self._captures.values()
@@ -592,9 +678,9 @@ class ProgramRecorder:
 
     def _time(self, now: int) -> None:
         """Record the time of the step that ends now. The first step only starts the series."""
-        if self._last is None:
+        if not self._last:
             _wait_for_gpu()
-            self._last = time.perf_counter_ns()
+            self._last = perf_counter_ns()
             return
         self._times.append(now - self._last)
         self._last = now
@@ -606,25 +692,25 @@ class ProgramRecorder:
     def _end_times(self) -> None:
         """End the series of times with a wait for the GPU, whose remaining work belongs to it."""
         if self._drain_ns is None and self._times:
-            begin = time.perf_counter_ns()
+            begin = perf_counter_ns()
             _wait_for_gpu()
-            self._drain_ns = time.perf_counter_ns() - begin
+            self._drain_ns = perf_counter_ns() - begin
 
     def _clear_times(self) -> None:
         self._times.clear()
         self._series += 1
-        self._last = None
+        self._last = self._plain_steps = 0
         if self._clock.boundary_kind not in _SERVED:
             self._since_capture = 0
 
-    def _handle_window_end(self) -> None:
+    def _handle_window_end(self, *, is_step_end: bool = False) -> None:
         for capture in self._captures.values():
             capture.window_replays = capture.counter.replays - capture.before_window
         # Step times after a profiler are not recorded: CUPTI may still be attached.
         self._stop_ticking()
         if self._can_time_again():
             self.loop.record_detached()
-        self._begin_rest()
+        self._begin_rest(is_step_end=is_step_end)
         self._write_state()
 
     def _can_time_again(self) -> bool:
@@ -640,11 +726,12 @@ class ProgramRecorder:
         self._forwards.end_capture()
         if capture in self._open:
             self._open.remove(capture)
+            self._update_special()
             self._window.end_capture()
             self._attributing.end_capture()
-            duration_ns = time.perf_counter_ns() - capture.began
+            duration_ns = perf_counter_ns() - capture.began
             capture.capture_ns = max(0, duration_ns - capture.reading_ns)
-        self._step_captured = True
+        self._step_captured, self._plain_steps = True, 0
         self._calls_before_replay = 0
         # Steps with a capture are special, and so are all steps before them.
         if not self._window.profiling and not self._stopped:
@@ -652,13 +739,19 @@ class ProgramRecorder:
             self._clear_times()
         return capture
 
-    def _begin_rest(self) -> None:
+    def _begin_rest(self, *, is_step_end: bool) -> None:
         if not self.loop.serves:
-            counters = [capture.counter for capture in self._captures.values()]
-            self.loop.rest.begin(counters, self._clock.boundary_kind, self._halfway)
+            captures = self._captures
+            # Within a step, some graphs have been replayed once more than others.
+            after = {
+                each: own.counter.replays if is_step_end else own.before_window
+                for each, own in captures.items()
+            }
+            counters = [capture.counter for capture in captures.values()]
+            self.loop.rest.begin(counters, self._clock.boundary_kind, self._halfway, after)
 
     def _stop_ticking(self) -> None:
-        self._stopped = True
+        self._stopped = self._is_special = True
         self._compiled_calls.stop()
         self.loop.stop_ticking()
         self._optimizers.stop()
@@ -682,6 +775,7 @@ class ProgramRecorder:
             self._window.close(end, detach)
             if was_profiling and not self._stopped:
                 self._handle_window_end()
+            self._update_special()
 
     # Output.
 

@@ -12,9 +12,8 @@ reliable kind takes over at its first tick. Only the anchor's thread counts.
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
 from collections.abc import Callable
+from threading import get_ident
 from typing import Final
 
 from graphviz_dash.model.recording import BoundaryKind
@@ -45,7 +44,7 @@ class StepClock:
         self._anchor: object = None
         self._thread = 0
         self._is_ending = False
-        self._others: Counter[object] = Counter()
+        self._others: dict[object, int] = {}
 
     def is_relevant(self, kind: BoundaryKind) -> bool:
         """Check if ticks of ``kind`` can count: no more reliable kind has ticked."""
@@ -66,30 +65,28 @@ class StepClock:
         ``candidate`` is its identity within ``kind``, compared by equality and kept, so it must not
         keep objects of the program alive.
         """
-        # The most frequent case comes first because it delays the program.
-        if kind is self.boundary_kind and candidate == self._anchor:
-            if threading.get_ident() == self._thread:
-                if self._others:
+        # The most frequent cases come first because they delay the program.
+        if kind is self.boundary_kind:
+            if candidate == self._anchor:
+                if get_ident() == self._thread:
                     self._others.clear()
-                self.steps += 1
-                self._is_ending = True
-                try:
-                    self._ended()
-                finally:
-                    self._is_ending = False
-            return
-        # Ending a step can be slow, and other threads tick in the meantime.
-        if self._is_ending or not self.is_relevant(kind):
-            return
-        if kind is not self.boundary_kind:
-            self._set_anchor(kind, candidate, boundary)
-            return
-        self._others[candidate] += 1
-        if self._others[candidate] >= (2 if kind in _SERVED else PATIENCE):
+                    self.steps += 1
+                    self._is_ending = True
+                    try:
+                        self._ended()
+                    finally:
+                        self._is_ending = False
+            # Ending a step can be slow, and other threads tick in the meantime.
+            elif not self._is_ending:
+                others = self._others
+                others[candidate] = ticks = others.get(candidate, 0) + 1
+                if ticks >= 2 and (ticks >= PATIENCE or kind in _SERVED):
+                    self._set_anchor(kind, candidate, boundary)
+        elif not self._is_ending and self.is_relevant(kind):
             self._set_anchor(kind, candidate, boundary)
 
     def _set_anchor(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
         self.boundary_kind, self._anchor, self.boundary = kind, candidate, boundary
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
         self._others.clear()
         self._began()

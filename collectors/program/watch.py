@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 from threading import get_ident
 from time import perf_counter_ns
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import torch
 from cuda.bindings import driver
@@ -24,9 +24,12 @@ from collectors.program.loop.events import EventKind, Note
 from collectors.program.loop.gpu_times import ReplayTimer
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.loop import SAMPLING_INTERVAL
+from graphviz_dash.model.recording import BoundaryKind
 
 COUNTER: Final = "_graphviz_dash_counter"
 
+ReplayTick: TypeAlias = tuple[BoundaryKind, object, str]
+"""Kind, candidate and description of an event that may end a step."""
 
 _REPLAY: Final = int(EventKind.REPLAY)
 _FIRST_TIMED: Final = 2
@@ -53,10 +56,14 @@ class ReplayCounter:
 
     ``replays``: number of launches. ``awake``: True if the watcher handles each replay. ``note``:
     records each launch as an event of the graph ``number``, or None. ``timed_at``: next replay to
-    time on the GPU.
+    time on the GPU. ``tick``: candidate for the end of a step if the replay follows that of
+    ``follows``, or any if that is None. None if unknown.
     """
 
-    __slots__ = ("_graph", "awake", "id", "note", "number", "replays", "timed_at")
+    __slots__ = (
+        *("_graph", "awake", "follows", "id", "note", "number", "replays", "tick"),
+        "timed_at",
+    )
 
     def __init__(
         self, graph_id: str, graph: object | None, number: int = 0, note: Note | None = None
@@ -67,6 +74,8 @@ class ReplayCounter:
         self.replays = 0
         self.timed_at = _FIRST_TIMED
         self.awake = graph is not None
+        self.tick: ReplayTick | None = None
+        self.follows: ReplayCounter | None = None
         self._graph = weakref.ref(graph) if graph is not None else None
 
     @property
@@ -97,8 +106,8 @@ class Watcher(Protocol):
     def record_failure(self, counter: ReplayCounter, error: BaseException) -> None:
         """Handle a capture that could not start or end. The program receives ``error``."""
 
-    def record_replay(self, counter: ReplayCounter) -> None:
-        """Handle the replay of an awake graph."""
+    record_replay: Callable[[ReplayCounter], None]
+    """Handles the replay of an awake graph."""
 
     def record_first_launch(self, counter: ReplayCounter, start_ns: int, end: int) -> None:
         """Handle the first launch of a graph. Times are of the performance counter."""
@@ -231,16 +240,16 @@ def _build_replay(
         except AttributeError:
             # The watcher has stopped, but the program kept the method.
             counter = earlier
-        counter.replays += 1
+        counter.replays = replays = counter.replays + 1
         note = counter.note
         timer: _FirstLaunch | ReplayTimer | None = None
         if counter.awake:
             watcher.record_replay(counter)
-            if counter.replays == 1 and note is not None:
+            if replays == 1 and note is not None:
                 timer = _FirstLaunch(watcher, counter)
         if note is not None:
-            if counter.replays >= counter.timed_at:
-                counter.timed_at = compute_next_timed(counter.replays)
+            if replays >= counter.timed_at:
+                counter.timed_at = compute_next_timed(replays)
                 timer = watcher.create_timer(counter)
             start_ns = perf_counter_ns()
         # A context adds a tenth to the cost of a replay. torch's CUDA errors and KeyboardInterrupt

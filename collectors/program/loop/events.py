@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from collectors.program.mapped_file import read_mapped_file
 from graphviz_dash.model.loop import Phase
 
 EVENTS_FILE: Final = "loop.bin"
@@ -162,6 +163,8 @@ class LoopLog:
         call into C keeps events of two threads apart; an array needs four times as long."""
         self.note_scope: Note = self._rows.extend
         """Records a scope, or counts it after the event limit."""
+        self.note_step: Note = self._rows.extend
+        """Records the end of a step, but not after the event limit."""
 
     @property
     def is_full(self) -> bool:
@@ -186,8 +189,9 @@ class LoopLog:
         return number
 
     def count_scopes(self) -> None:
-        """Count scopes from now on instead of recording them."""
+        """Record no further steps, and count scopes instead of recording them."""
         self.note_scope = self._drop
+        self.note_step = _ignore
 
     def _drop(self, _event: tuple[int, ...]) -> None:
         self.dropped += 1
@@ -205,9 +209,13 @@ class LoopLog:
         return b"".join(portions)
 
 
+def _ignore(_event: tuple[int, ...]) -> None:
+    """Record nothing."""
+
+
 def read_events(file: Path, origin: int) -> Iterator[Event]:
     """Read the events of a recording that started at ``origin``, except a truncated one."""
-    content = file.read_bytes()
+    content = read_mapped_file(file)
     rows = array("q")
     width = rows.itemsize * _FIELDS
     rows.frombytes(content[: len(content) // width * width])

@@ -252,10 +252,6 @@ class LoopRecorder:
         with self._guard:
             self._engine_capture_bytes = (self._engine_capture_bytes or 0) + size
 
-    def record_step(self, now: int) -> None:
-        """Record the end of a step by the step clock."""
-        self.log.add(EventKind.STEP, 0, now, now)
-
     def record_marked_step(self, number: int, begin: int, end: int) -> None:
         """Record a step of the traced window."""
         self.log.add(EventKind.MARK, number, begin, end)

@@ -22,6 +22,7 @@ from collectors.program.loop.events import (
 from collectors.program.loop.families import derive_shape_keys, find_shape_size, has_family_shapes
 from collectors.program.loop.grids import add_grid_keys
 from collectors.program.loop.units import find_repetition, replay_units
+from collectors.program.mapped_file import MappedFile
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
 from graphviz_dash.bundle.part_checks import check_loop
 from graphviz_dash.bundle.read import read_bundle
@@ -1036,12 +1037,33 @@ def test_a_label_costs_few_calls(tmp_path: Path) -> None:
     assert done.stdout.split()[: len(expected)] == expected
 
 
+def test_a_replay_costs_few_calls(tmp_path: Path) -> None:
+    program = """
+    g, h = captured(), captured()
+    for _ in range(60): g.replay(), h.replay()
+    calls = []
+    sys.setprofile(lambda frame, event, _: event == "call" and calls.append(frame.f_code.co_name))
+    g.replay()
+    calls.append("|")
+    h.replay()
+    sys.setprofile(None)
+    print(*calls)
+    """
+    done = run(tmp_path, "import sys\n" + CAPTURE + flat(program), "--steps", "0")
+    assert done.returncode == 0, done.stderr
+    first, _, second = done.stdout.partition(" | ")
+    # The first graph ends steps.
+    watched = ["replay", "record_replay", "handle_tick"]
+    assert first.split() == [*watched, "_handle_step_end", "<lambda>", "__exit__", "replay"]
+    assert second.split() == [*watched, "__exit__", "replay"]
+
+
 def test_events_are_drained_whole_and_in_order(tmp_path: Path) -> None:
     log = LoopLog()
     for number in range(2_345):
         log.note((EventKind.REPLAY, number, 7, log.origin + number, log.origin + number + 1))
     file = tmp_path / "loop.bin"
-    file.write_bytes(log.drain())
+    MappedFile(file).append(log.drain())
     events = list(read_events(file, log.origin))
     assert [event.ref for event in events] == list(range(2_345))
     assert events[-1] == Event(EventKind.REPLAY, 2_344, 7, 2_344, 2_345)
