@@ -122,10 +122,10 @@ class ProcessFolder:
         with self._count_refusals(name):
             self._find_mapped(name).append(content)
 
-    def overwrite(self, name: str, content: bytes) -> None:
+    def rewrite(self, name: str, content: bytes) -> None:
         """Replace the content of the mapped file ``name``. Failures are counted."""
         with self._count_refusals(name):
-            self._find_mapped(name).overwrite(content)
+            self._find_mapped(name).rewrite(content)
 
     def _find_mapped(self, name: str) -> MappedFile:
         file = self._mapped.get(name)

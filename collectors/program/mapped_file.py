@@ -39,7 +39,7 @@ class MappedFile:
         """
         self._write(self._length, content)
 
-    def overwrite(self, content: bytes) -> None:
+    def rewrite(self, content: bytes) -> None:
         """Replace the content. A concurrent reader may see a part of it.
 
         Raises:
@@ -75,7 +75,7 @@ def _map_file(path: Path, length: int) -> memoryview:
     try:
         os.posix_fallocate(handle, 0, size)
         address = _mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, handle, 0)
-        if address in (None, _FAILED):
+        if address in (None, _MAP_ERROR):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number), str(path))
     finally:
@@ -106,4 +106,4 @@ _mmap.argtypes = [
     *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int),
     ctypes.c_long,
 ]
-_FAILED: Final = ctypes.c_void_p(-1).value
+_MAP_ERROR: Final = ctypes.c_void_p(-1).value

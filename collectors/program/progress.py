@@ -68,7 +68,7 @@ class ProgressFiles:
         """Write the counts, and the step times since the last write."""
         if series != self._series:
             content = array("q", (series, *step_ns)).tobytes()
-            self._folder.overwrite(STEPS_FILE, content)
+            self._folder.rewrite(STEPS_FILE, content)
         elif len(step_ns) > self._written:
             self._folder.append(STEPS_FILE, array("q", step_ns[self._written :]).tobytes())
         self._series, self._written = series, len(step_ns)
@@ -80,7 +80,7 @@ class ProgressFiles:
             steps,
             dropped_steps,
         )
-        self._folder.overwrite(COUNTS_FILE, array("q", chain(head, replays)).tobytes())
+        self._folder.rewrite(COUNTS_FILE, array("q", chain(head, replays)).tobytes())
 
 
 def read_progress(folder: Path) -> Progress | None:

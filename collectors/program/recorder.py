@@ -593,23 +593,24 @@ class ProgramRecorder:
     def _count_plain_steps(self) -> int:
         """Return the number of steps from now on that only add a time, unless a capture, another
         kind of step or a profiler follows."""
-        skip, since, times = self._settings.skip, self._since_capture, len(self._times)
+        skip, steps, times = self._settings.skip, self._since_capture, len(self._times)
         if self._is_special or self._attributing.profiling or not self._last:
             return 0
         if self._clock.boundary_kind in _SERVED:
             return 0
         # At each of these numbers, something else happens.
-        ends = [each - since for each in (skip // 2, skip)]
+        limits = [skip // 2 - steps, skip - steps]
         if self._drain_ns is None:
-            ends += [each - times for each in (KEPT // 2, KEPT)]
-        is_window_due = since >= skip and not self._window.done
-        return 0 if is_window_due else min((each - 1 for each in ends if each > 0), default=0)
+            limits += [KEPT // 2 - times, KEPT - times]
+        if steps >= skip and not self._window.done:
+            return 0
+        return min((limit - 1 for limit in limits if limit > 0), default=0)
 
     def _handle_special_step_end(self, now: int) -> None:
         if self._compiled.has_new_recordings():
             self._compiled.read_trees(self._find_graph_id)
-        is_served = self._clock.boundary_kind in _SERVED
-        if not is_served:
+        has_served_kind = self._clock.boundary_kind in _SERVED
+        if not has_served_kind:
             self.loop.log.note_step((_STEP, 0, get_ident(), now, now))
         window = self._window
         if window.profiling:
@@ -617,7 +618,7 @@ class ProgramRecorder:
             if self._window.done:
                 self._handle_window_end(is_step_end=True)
             return
-        if not (is_served and self._step_captured):
+        if not (has_served_kind and self._step_captured):
             self._since_capture += 1
         self._step_captured = False
         self._note_profilers()
@@ -742,10 +743,10 @@ class ProgramRecorder:
     def _begin_rest(self, *, is_step_end: bool) -> None:
         if not self.loop.serves:
             captures = self._captures
-            # Within a step, some graphs have been replayed once more than others.
+            # Within a step, some graphs have one replay more than others.
             after = {
-                each: own.counter.replays if is_step_end else own.before_window
-                for each, own in captures.items()
+                graph_id: capture.counter.replays if is_step_end else capture.before_window
+                for graph_id, capture in captures.items()
             }
             counters = [capture.counter for capture in captures.values()]
             self.loop.rest.begin(counters, self._clock.boundary_kind, self._halfway, after)

@@ -93,12 +93,12 @@ def _find_cycle(
 ) -> tuple[tuple[ReplayCounter, ...], ReplayCounter | None]:
     """Return the graphs that each step replays, and the one that it replays least often. Empty if
     steps differ."""
-    since = {each: after.get(each.id, 0) - before.get(each.id, 0) for each in counters}
-    replayed = tuple(each for each, times in since.items() if times)
-    others = (each for each, times in since.items() if not times)
-    anchor = min(replayed, key=since.__getitem__, default=None)
-    if anchor is None or any(since[each] % since[anchor] for each in replayed):
+    counts = {counter: after.get(counter.id, 0) - before.get(counter.id, 0) for counter in counters}
+    members = tuple(counter for counter, count in counts.items() if count)
+    anchor = min(members, key=counts.__getitem__, default=None)
+    if anchor is None or any(counts[member] % counts[anchor] for member in members):
         return (), None
-    if any(each.replays > after.get(each.id, 0) for each in others):
+    others = (counter for counter, count in counts.items() if not count)
+    if any(counter.replays > after.get(counter.id, 0) for counter in others):
         return (), None
-    return replayed, anchor
+    return members, anchor

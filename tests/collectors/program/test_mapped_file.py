@@ -27,7 +27,7 @@ def test_content_is_appended_and_replaced(tmp_path: Path) -> None:
     file.append(b"one")
     file.append(b"two")
     assert read_mapped_file(path) == b"onetwo"
-    file.overwrite(b"new")
+    file.rewrite(b"new")
     assert read_mapped_file(path) == b"new"
     file.append(b"er")
     assert read_mapped_file(path) == b"newer"
@@ -75,5 +75,5 @@ def test_a_file_that_cannot_be_mapped_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         MappedFile(tmp_path / "file").append(b"content")
     with pytest.raises(OSError, match="No such device"):
-        # A device without memory of its own.
+        # A device without memory.
         MappedFile(Path("/dev/full")).append(b"content")

@@ -94,7 +94,7 @@ print(log.dropped)
     ],
 )
 def test_rest_may_begin_within_a_step(replays: str, output: str) -> None:
-    """The window may close in a step, when its first graphs have been replayed once more."""
+    """The window may close in a step, when its first graphs have one replay more."""
     done = subprocess.run(
         [sys.executable, "-c", RESTS, *replays.split()],
         env=os.environ | PATH,
