@@ -232,7 +232,7 @@ class Segments:
         self._starts = sorted(self._pools)
 
     def add(self, address: int, *, is_permanent: bool) -> None:
-        """Add a segment, which is in the last state if ``is_permanent``."""
+        """Add a segment. A permanent one is in the last state."""
         self.remove(address)
         self._pools[address] = (
             self._last.get(address, DEFAULT_POOL) if is_permanent else DEFAULT_POOL

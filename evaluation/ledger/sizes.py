@@ -4,22 +4,23 @@ usage: python -m evaluation.ledger.sizes OUTPUT SECONDS
 
 Two programs: a seventh scene of the decoder, and a Llama of transformers with a graph for each
 batch size. In each block a start with all sizes is recorded, its prediction is written, and only
-then the program runs without recording, with all sizes and with those that occur, in an order that
-alternates. A machine whose speed changes during the job has similar speeds within a block. Each
-program also times a fixed computation before and after its start-up. All processes import first
-and wait.
+then the program runs without recording, with all sizes and with those that occur, in pairs whose
+order alternates. A machine whose speed changes during the job has similar speeds within a pair.
+Each program also times a fixed computation before and after its start-up. Unrecorded starts are
+forks of a process that has imported everything.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean, median
 from typing import Any, Final
 
-from evaluation.ledger.score import MIB, Scene, Settings
+from evaluation.ledger.score import MIB, SERVER, Scene, Settings
 from evaluation.ledger.sixth import GatedRunner, get_seconds
 from graphviz_dash.analysis.ledger.report import build_ledger_report
 from graphviz_dash.analysis.ledger.savings import SavingAction
@@ -31,7 +32,7 @@ SEVENTH: Final = Scene(
 
 LLAMA_SIZES: Final = "40,38,36,34,32,30,28,26,24,22,20,18,16,14,12,10,8,6,4,2"
 LLAMA_USED: Final = "40,20,10,4"
-_LLAMA: Final = ("--llama", "--width", "512", "--layers", "24", "--length", "48")
+_LLAMA: Final = ("--llama", "--width", "512", "--layers", "12", "--length", "48")
 LLAMA: Final = (*_LLAMA, "--sizes", LLAMA_SIZES)
 
 PROGRAMS: Final[Mapping[str, tuple[Settings, Settings]]] = {
@@ -46,7 +47,9 @@ PROGRAMS: Final[Mapping[str, tuple[Settings, Settings]]] = {
 }
 """Options with all sizes, and with those that occur."""
 
-BLOCKS: Final = 3
+BLOCKS: Final = 2
+PAIRS: Final = {"decoder": 4, "llama": 3}
+"""Pairs of starts in each block."""
 
 
 def predict(runner: GatedRunner, name: str) -> dict[str, Any]:
@@ -101,32 +104,79 @@ def print_results(runner: GatedRunner, predictions: Mapping[str, list[dict[str, 
             print(f"  bytes {pairs[0][0]['bytes'] / MIB:.1f} {(used[0] - used[1]) / MIB:.1f} MiB")
 
 
+class Forks:
+    """Starts programs without recording, in forks of one process."""
+
+    def __init__(self, runner: GatedRunner) -> None:
+        self._runner = runner
+        self._process = subprocess.Popen(
+            [sys.executable, str(SERVER.with_name("forks.py"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+
+    def wait_for_imports(self) -> None:
+        """Wait until the process has imported everything."""
+        self._read("WAITING")
+
+    def run(self, name: str, options: Sequence[str]) -> None:
+        """Run a program, and keep its facts as those of ``name``."""
+        if self._runner.remaining_s < 5:
+            return
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(list(options)) + "\n")
+        self._process.stdin.flush()
+        for line in self._read("DONE"):
+            if line.startswith("FACTS "):
+                self._runner.facts.setdefault(name, []).append(json.loads(line[6:]))
+
+    def _read(self, end: str) -> list[str]:
+        assert self._process.stdout is not None
+        lines = []
+        for line in self._process.stdout:
+            if line.strip() == end:
+                break
+            lines.append(line)
+        return lines
+
+
 def main(output: Path, limit_s: float) -> None:
     """Record, predict and measure in blocks."""
     runner = GatedRunner(output, limit_s)
+    forks = Forks(runner)
     predictions: dict[str, list[dict[str, Any]]] = {name: [] for name in PROGRAMS}
 
-    def make_prediction(name: str) -> None:
-        predictions[name].append(predict(runner, name))
-        (output / "predictions.json").write_text(json.dumps(predictions, indent=1))
-
-    def report() -> None:
+    def measure(name: str) -> None:
+        if f"{name} recorded" not in runner.facts:
+            return
+        prediction = predict(runner, name)
+        complete, smaller = PROGRAMS[name]
+        for number in range(PAIRS[name]):
+            predictions[name].append(prediction)
+            (output / "predictions.json").write_text(json.dumps(predictions, indent=1))
+            pair = [(f"{name} all", complete[0]), (f"{name} used", smaller[0])]
+            for label, options in pair[:: -1 if number % 2 else 1]:
+                forks.run(label, options)
         (output / "facts.json").write_text(json.dumps(runner.facts))
         print(f"--- {runner.remaining_s:.0f} s left")
         print_results(runner, predictions)
         sys.stdout.flush()
 
     groups: list[tuple[list[tuple[str, Settings, bool]], Any]] = [
-        ([("warm", (("--layers", "2", "--sizes", "8"), {}), False)], lambda: None)
+        ([("warm", (("--layers", "2", "--sizes", "8"), {}), False)], forks.wait_for_imports)
     ]
-    for number in range(BLOCKS):
-        for name, (complete, smaller) in PROGRAMS.items():
-            groups.append(
-                ([(f"{name} recorded", complete, True)], lambda name=name: make_prediction(name))
-            )
-            runs = [(f"{name} all", complete, False), (f"{name} used", smaller, False)]
-            groups.append((runs[:: -1 if number % 2 else 1], report))
-    runner.run_all(groups)
+    for _ in range(BLOCKS):
+        for name, (complete, _) in PROGRAMS.items():
+            groups.append(([(f"{name} recorded", complete, True)], lambda name=name: measure(name)))
+    try:
+        runner.run_all(groups)
+    finally:
+        forks.close()
 
 
 if __name__ == "__main__":
