@@ -117,6 +117,8 @@ def follow(title: str, copy: Path) -> None:
         lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
         (above,) = [i for i, line in enumerate(lines) if line.strip() == block["below"].strip()]
         lines.insert(above + 1, block["text"])
+        # The file is shared with the other recipes.
+        file.unlink()
         file.write_text("".join(lines), encoding="utf-8")
 
 
@@ -124,12 +126,19 @@ def test_every_recipe_is_tried() -> None:
     assert re.findall(r"^### (.*)$", PAGE, re.M) == list(TRIES)
 
 
-@pytest.mark.parametrize("title", TRIES)
-def test_a_recipe_that_is_followed_works(title: str, tmp_path: Path) -> None:
-    # With what Python has compiled of it, but for the rewritten tests.
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the packages with what Python compiled of them, except for the rewritten tests."""
     ignored = shutil.ignore_patterns("*-pytest-*.pyc", "gold")
+    folder = tmp_path_factory.mktemp("packages")
     for part in ("graphviz_dash", "collectors", "tests"):
-        shutil.copytree(ROOT / part, tmp_path / part, ignore=ignored)
+        shutil.copytree(ROOT / part, folder / part, ignore=ignored)
+    return folder
+
+
+@pytest.mark.parametrize("title", TRIES)
+def test_a_recipe_that_is_followed_works(title: str, packages: Path, tmp_path: Path) -> None:
+    shutil.copytree(packages, tmp_path, copy_function=os.link, dirs_exist_ok=True)
     (tmp_path / "sample_traces").symlink_to(ROOT / "sample_traces")
     follow(title, tmp_path)
     fake_torch = tmp_path / "tests" / "collectors" / "fake_torch"
