@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +24,9 @@ _READS: Final = frozenset({"read_text", "read_bytes", "scan_parquet", "read_parq
 _READS_OF_LINES: Final = frozenset({"getline", "getlines"})
 """Functions of :mod:`linecache`."""
 _OPENERS: Final = frozenset({"open", "fdopen", "ZipFile", "GzipFile", "TarFile", "ZstdFile"})
+_MOVES: Final = frozenset({"rename", "replace", "link", "move"})
+_NAMES: Final = _WRITES | _READS | _READS_OF_LINES | _OPENERS | _MOVES | {"connect"}
+_MENTION: Final = re.compile(rf"\b(?:{'|'.join(sorted(_NAMES))})\b")
 _WRITE_FLAGS: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGES: Final = ("os.rename", "os.mkdir", "os.link", "os.symlink", "os.truncate")
 
@@ -32,10 +37,17 @@ def find_places(*, writes: bool) -> set[str]:
     for package in PACKAGES:
         for file in sorted((ROOT / package).rglob("*.py")):
             name = file.relative_to(ROOT).as_posix()
-            for function, call in _iter_calls(ast.parse(file.read_text(encoding="utf-8")), ""):
+            for function, call in _list_calls(file):
                 if (_is_write if writes else _is_read)(call):
                     places.add(f"{name}:{function}")
     return places
+
+
+@cache
+def _list_calls(file: Path) -> tuple[tuple[str, ast.Call], ...]:
+    """List the calls of ``_NAMES`` in a file with the functions that contain them."""
+    text = file.read_text(encoding="utf-8")
+    return tuple(_iter_calls(ast.parse(text), "")) if _MENTION.search(text) else ()
 
 
 def _iter_calls(node: ast.AST, function: str) -> Iterator[tuple[str, ast.Call]]:
@@ -43,18 +55,18 @@ def _iter_calls(node: ast.AST, function: str) -> Iterator[tuple[str, ast.Call]]:
         inner = function
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             inner = child.name
-        if isinstance(child, ast.Call):
+        if isinstance(child, ast.Call) and _get_name(child) in _NAMES:
             yield function, child
         yield from _iter_calls(child, inner)
 
 
 def _is_write(call: ast.Call) -> bool:
-    name, owner = _get_name(call)
+    name, owner = _get_name(call), _get_owner(call)
     if name in _OPENERS and owner != "os":
         return any(set(mode) & set("wax+") for mode in _list_modes(call))
     if owner == "os" and name == "open":
         return "O_RDONLY" not in ast.unparse(call)
-    if name in ("rename", "replace", "link", "move"):
+    if name in _MOVES:
         # A path has one target; strings and structures have two or named values.
         is_path = len(call.args) == 1 and not call.keywords
         return owner in ("os", "shutil") or (bool(owner) and is_path)
@@ -62,7 +74,7 @@ def _is_write(call: ast.Call) -> bool:
 
 
 def _is_read(call: ast.Call) -> bool:
-    name, owner = _get_name(call)
+    name, owner = _get_name(call), _get_owner(call)
     if name in _OPENERS:
         return not _is_write(call)
     if owner == "linecache" and name in _READS_OF_LINES:
@@ -70,10 +82,14 @@ def _is_read(call: ast.Call) -> bool:
     return name in _READS or (owner, name) == ("sqlite3", "connect")
 
 
-def _get_name(call: ast.Call) -> tuple[str, str]:
+def _get_name(call: ast.Call) -> str:
     if isinstance(call.func, ast.Attribute):
-        return call.func.attr, ast.unparse(call.func.value)
-    return getattr(call.func, "id", ""), ""
+        return call.func.attr
+    return getattr(call.func, "id", "")
+
+
+def _get_owner(call: ast.Call) -> str:
+    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
 def _list_modes(call: ast.Call) -> list[str]:
