@@ -11,6 +11,8 @@ import pytest
 import streamlit as st
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from streamlit.components.v2 import manifest_scanner
+from streamlit.runtime.scriptrunner.script_cache import ScriptCache
+from streamlit.testing.v1 import local_script_runner
 
 from graphviz_dash.app.overview import page as overview
 from graphviz_dash.features.graph.page import page as graph
@@ -33,6 +35,15 @@ def _packages_are_searched_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         scan = cache(manifest_scanner.scan_component_manifests)
         patched.setattr(manifest_scanner, "scan_component_manifests", scan)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _scripts_are_compiled_once() -> Iterator[None]:
+    """Compile the script of pages without a browser once: each run would compile it again."""
+    with pytest.MonkeyPatch.context() as patched:
+        compiled = ScriptCache()
+        patched.setattr(local_script_runner, "ScriptCache", lambda: compiled)
         yield
 
 
