@@ -401,15 +401,17 @@ class ProgramRecorder:
 
     def record_replay(self, counter: ReplayCounter) -> None:
         """Handle a replay that may end a step. Raises nothing."""
+        # Most replays delay a step, and are handled like the last one of their graph.
+        tick = counter.tick
+        if tick is not None and not self._is_special:
+            thread, previous, follows = get_ident(), self._previous, counter.follows
+            if follows is None or follows is previous.get(thread):
+                previous[thread] = counter
+                if not self._clock.count_other(tick[0], tick[1]):
+                    with self._guard:
+                        self._clock.handle_tick(*tick)
+                return
         with self._guard:
-            # Most replays delay a step, and are handled like the last one of their graph.
-            tick = counter.tick
-            if tick is not None and not self._is_special:
-                thread, previous, follows = get_ident(), self._previous, counter.follows
-                if follows is None or follows is previous.get(thread):
-                    previous[thread] = counter
-                    self._clock.handle_tick(*tick)
-                    return
             self._record_special_replay(counter)
 
     def _record_special_replay(self, counter: ReplayCounter) -> None:

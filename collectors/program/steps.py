@@ -54,6 +54,17 @@ class StepClock:
             or _ORDER[kind] < _ORDER[self.boundary_kind]
         )
 
+    def count_other(self, kind: BoundaryKind, candidate: object) -> bool:
+        """Count a tick of ``candidate`` if it neither ends a step nor makes it the anchor. Returns
+        False otherwise: then the tick must be handled. Raises nothing."""
+        if kind is not self.boundary_kind or candidate == self._anchor or self._is_ending:
+            return False
+        ticks = self._others.get(candidate, 0) + 1
+        if ticks >= PATIENCE or kind in _SERVED:
+            return False
+        self._others[candidate] = ticks
+        return True
+
     def rename(self, candidate: object, boundary: str) -> None:
         """Change the description of the event that ends steps, if ``candidate`` is the anchor."""
         if candidate == self._anchor:

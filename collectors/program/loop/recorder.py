@@ -201,6 +201,9 @@ class LoopRecorder:
 
     def _get_pass_number(self, module: int, inputs: tuple[Any, ...]) -> int:
         facts = PassFacts(module, _list_shapes(inputs))
+        number = self._passes.get(facts)
+        if number is not None:
+            return number
         with self._naming:
             if facts not in self._passes and len(self._passes) >= _PASSES:
                 facts = PassFacts(module, ())
@@ -348,9 +351,12 @@ def get_compiled_inputs(frame: FrameType | None) -> tuple[Any, ...]:
 def _list_shapes(inputs: tuple[Any, ...]) -> tuple[tuple[int, ...], ...]:
     # Inputs of a compiled piece include its weights, which identify the piece but not the size of
     # its inputs.
-    tensors = [
-        value
-        for value in inputs
-        if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter)
-    ]
-    return tuple(tuple(int(size) for size in tensor.shape) for tensor in tensors[:_SHAPES])
+    tensors = [value for value in inputs if _is_input(value)]
+    return tuple(tuple(map(int, tensor.shape)) for tensor in tensors[:_SHAPES])
+
+
+def _is_input(value: Any) -> bool:
+    # The check for parameters is written in Python, and marks tensors of other types so.
+    if type(value) is torch.Tensor:
+        return not getattr(value, "_is_param", False)
+    return isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter)
