@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from collectors.collection.paths import shorten_path
 from collectors.compiled.taps import CompileListener
 from collectors.compiled.trees import MUTATED, TREES, Trees, read_trees
 from collectors.guard import Guard
+from collectors.process.results import write_result
+from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.compile_log import RECORD_ERRORS, STRUCTURED_SOURCE, CompileLog
 from graphviz_dash.bundle.cudagraph_log import LOG_SOURCE, CudagraphLog
 from graphviz_dash.model.compilation import (
@@ -205,3 +208,18 @@ def _read_counters() -> dict[str, int]:
         for name, value in dict(counters.get(group, {})).items()
         if isinstance(value, int) and value >= 0
     }
+
+
+@contextmanager
+def save_compilation(out: Path) -> Iterator[CompileRecorder]:
+    """Record compilations and write them to ``out`` on exit, even after an error."""
+    try:
+        with record_compilation() as account, ExitStack() as failed:
+            # If the step fails, the bundle contains none of its graphs.
+            failed.callback(account.read_trees, lambda _: None)
+            yield account
+            failed.pop_all()
+    finally:
+        compilation = account.get_result()
+        if compilation is not None:
+            write_result(parts.COMPILATION, compilation, out)

@@ -13,10 +13,21 @@ import torch
 
 from collectors.driver.operands import AllocationResolver
 from collectors.driver.topology import read_graph, read_graph_with_positions
-from collectors.parallel.refusal import RefusedError
 from collectors.parallel.streams import use_stream
 from collectors.workloads import Step
+from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.graph import CapturedGraph
+
+
+class RefusedError(GraphvizDashError):
+    """The step cannot run in parallel safely."""
+
+    def __init__(self, reason: str, source: str | None = None) -> None:
+        location = f" ({source})" if source else ""
+        super().__init__(
+            f"Parallel mode is not possible: {reason}{location}. Use mode graph for this step."
+        )
+
 
 REPLAYS: Final = 30
 """Timed replays per graph."""

@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from collectors.parallel.capture import RefusedError
 from collectors.parallel.collectives import is_collective, wait_for_collective
-from collectors.parallel.observer import is_ignored
-from collectors.parallel.refusal import RefusedError
-from collectors.parallel.source import find_calling_line
+from collectors.parallel.observer import find_calling_line, is_ignored
 from collectors.parallel.storages import StorageNumbering, iter_tensors
 from graphviz_dash.model.parallel import Operator, Storage
 

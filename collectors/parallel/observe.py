@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from collectors.allocator.history import read_segments
 from collectors.driver.operands import AllocationResolver, list_live_extents
-from collectors.parallel.capture import StepGraph, compute_median_ns, time_replays
+from collectors.parallel.capture import RefusedError, StepGraph, compute_median_ns, time_replays
 from collectors.parallel.hidden import (
     add_hidden_accesses,
     find_hidden_extents,
@@ -18,7 +18,6 @@ from collectors.parallel.hidden import (
 )
 from collectors.parallel.line import build_operator_pieces, measure_operator_ns
 from collectors.parallel.observer import OperatorObserver
-from collectors.parallel.refusal import RefusedError
 from collectors.parallel.state import ExternalState, wrap_memory
 from collectors.parallel.streams import allocate_workspaces, get_streams
 from collectors.parallel.workspace import (

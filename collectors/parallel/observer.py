@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from functools import lru_cache
+from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 import torch
 from cuda.bindings import runtime
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from collectors.collection.paths import shorten_path
 from collectors.driver.calls import call
+from collectors.parallel.capture import RefusedError
 from collectors.parallel.collectives import (
     COLLECTIVES,
     HIDDEN_COMMUNICATION,
@@ -16,8 +22,6 @@ from collectors.parallel.collectives import (
     is_collective,
     wait_for_collective,
 )
-from collectors.parallel.refusal import RefusedError
-from collectors.parallel.source import find_calling_line
 from collectors.parallel.storages import StorageNumbering, iter_tensors
 from graphviz_dash.model.parallel import Access, Operator, Storage
 
@@ -153,3 +157,22 @@ class OperatorObserver(TorchDispatchMode):
 def _count_large_blocks() -> int:
     statistics = torch.cuda.memory_stats_as_nested_dict()
     return int(statistics["allocation"]["large_pool"]["allocated"])
+
+
+_TORCH = str(Path(torch.__file__).parent)
+_OURS = str(Path(__file__).parent.parent)
+_WORKLOADS = str(Path(__file__).parent.parent / "workloads")
+
+
+def find_calling_line() -> str | None:
+    """Return ``file:line`` of the innermost user frame, or None, as in autograd's threads."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not _is_user_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return None if frame is None else f"{shorten_path(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+@lru_cache(maxsize=4096)
+def _is_user_file(file: str) -> bool:
+    is_project_file = file.startswith(_OURS) and not file.startswith(_WORKLOADS)
+    return not is_project_file and not file.startswith((_TORCH, "<"))

@@ -18,12 +18,11 @@ from collectors.parallel.candidates import (
     filter_larger,
     find_wide_streams,
 )
-from collectors.parallel.capture import StepGraph, compute_median_ns, time_replays
+from collectors.parallel.capture import RefusedError, StepGraph, compute_median_ns, time_replays
 from collectors.parallel.check import Checker, CheckOutcome
 from collectors.parallel.issue import OperatorIssuer
 from collectors.parallel.observe import ObservedStep, observe_step
 from collectors.parallel.ranks import Ranks
-from collectors.parallel.refusal import RefusedError
 from collectors.parallel.streams import allocate_workspaces, get_streams
 from collectors.workloads import Step
 from graphviz_dash.model.parallel import (

@@ -11,7 +11,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
-from collectors.parallel.refusal import RefusedError
+from collectors.parallel.capture import RefusedError
 
 UNKNOWN_RANGE: Final = (0, (1 << 63) - 1)
 """Byte range of a storage with unknown offset in another."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from collectors.compiled.written_account import save_compilation
+from collectors.compiled.account import save_compilation
 from collectors.driver.graph_ids import get_torch_ids
 from collectors.passes.capture_listener import NullListener, record_captures
 from collectors.passes.executor import prepare_step

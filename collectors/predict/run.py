@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from collectors.collection.machine import read_machine_environment
-from collectors.predict.requests import DONE, EAGER, GRAPH, SuiteRequest
 from collectors.process.lifeline import PARENT
 from collectors.process.python import PYTHON, SAFE_PATH
 from collectors.process.requests import ABSENT_FILE, FAILURE_FILE, TRACE_FILE
@@ -41,6 +41,25 @@ from graphviz_dash.model.run import (
     WorkloadInfo,
 )
 from graphviz_dash.model.timings import CleanTimings
+
+
+class SuiteRequest(Struct, frozen=True):
+    """Request to run the workloads of a suite in one process."""
+
+    kind: Literal["clean", "traced"]
+    """Time without a profiler, or trace eagerly."""
+    suite: str
+    names: tuple[str, ...]
+    seed: int
+    warmup: int
+    iterations: int
+    """Replays per timed series."""
+    eager_iterations: int
+    """Eager steps per timed series."""
+    traced_iterations: int
+    out: str
+    """Folder with an empty subfolder per workload."""
+
 
 T = TypeVar("T")
 
@@ -224,3 +243,9 @@ def _write_bundles(
 
 def _read_optional(file: Path, kind: type[T]) -> T | None:
     return msgspec.json.decode(file.read_bytes(), type=kind) if file.exists() else None
+
+
+EAGER: Final = "eager.json"
+GRAPH: Final = "graph.json"
+
+DONE: Final = "done: "

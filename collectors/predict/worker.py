@@ -22,8 +22,8 @@ from collectors.passes.executor import CostListener, warm_up
 from collectors.passes.modes import prepare_mode
 from collectors.passes.step_timing import time_steps
 from collectors.passes.traced_steps import trace_steps
-from collectors.predict.requests import DONE, EAGER, GRAPH, SuiteRequest
-from collectors.predict.suites import load_suite
+from collectors.predict.cli import load_suite
+from collectors.predict.run import DONE, EAGER, GRAPH, SuiteRequest
 from collectors.process.lifeline import exit_with_parent
 from collectors.process.requests import ABSENT_FILE, FAILURE_FILE, TRACE_FILE
 from collectors.workloads import Factory, Step

@@ -26,17 +26,16 @@ from graphviz_dash.bundle.write import compute_sha256
 from graphviz_dash.errors import InputError, escape_control_characters
 from graphviz_dash.ingest.cache_entry import (
     LAYOUT_VERSION,
+    PARQUET_ERRORS,
     DamagedEntryError,
     FallbackSource,
     load_entry,
     read_entry_info,
     write_entry,
 )
-from graphviz_dash.ingest.cache_folder import find_cache_folder
 from graphviz_dash.ingest.kineto.columns import SCHEMAS
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
-from graphviz_dash.ingest.parquet import PARQUET_ERRORS
 from graphviz_dash.model.trace import Trace
 
 _LOG: Final = logging.getLogger(__name__)
@@ -271,3 +270,22 @@ def _measure_size(folder: Path) -> int:
             return sum(file.stat(follow_symlinks=False).st_size for file in files)
     except OSError:
         return 0
+
+
+CACHE_VARIABLE: Final = "GRAPHVIZ_DASH_CACHE"
+"""Environment variable: folder of the caches, or ``off``."""
+
+
+def find_cache_folder() -> Path | None:
+    """Return the folder from :data:`CACHE_VARIABLE` or XDG. None if disabled or without a home."""
+    setting = os.environ.get(CACHE_VARIABLE, "")
+    if setting.lower() == "off":
+        return None
+    if setting:
+        return Path(setting).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        base_folder = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
+    except RuntimeError:  # no home folder
+        return None
+    return base_folder / "graphviz-dash" / "traces"

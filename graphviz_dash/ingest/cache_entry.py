@@ -22,7 +22,6 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.kineto.columns import SCHEMAS
 from graphviz_dash.ingest.kineto.reader import PIECES_SCHEMA
 from graphviz_dash.ingest.kineto.tables import TYPES
-from graphviz_dash.ingest.parquet import PARQUET_ERRORS
 from graphviz_dash.model.trace import EventOffsets, Trace, TraceInfo
 
 LAYOUT_VERSION: Final = 5
@@ -239,3 +238,13 @@ class _EventIndices(Mapping[str, pl.Series]):
 
     def __len__(self) -> int:
         return len(SCHEMAS)
+
+
+PARQUET_ERRORS: Final[tuple[type[BaseException], ...]] = (
+    OSError,
+    ValueError,
+    pl.exceptions.PolarsError,
+    # Not an Exception: unexpected damage, in about one of 200 damaged files.
+    pl.exceptions.PanicException,
+)
+"""Exceptions of Polars for a Parquet file that is missing, damaged or of another kind."""

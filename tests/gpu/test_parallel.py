@@ -43,7 +43,7 @@ def test_a_hazard_is_ordered_or_refused(name: str) -> None:
     import torch
 
     import collectors
-    from collectors.parallel.refusal import RefusedError
+    from collectors.parallel.capture import RefusedError
 
     torch.manual_seed(0)
     step = HAZARDS[name]()

@@ -9,8 +9,11 @@ from msgspec import field
 from graphviz_dash.analysis.graph.device_launch import LaunchFinding
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, get_p99_and_slack
 from graphviz_dash.analysis.nodes.conditional_runs import ConditionalRuns
-from graphviz_dash.analysis.nodes.node_table import NodeTable, sort_nodes_by_duration
-from graphviz_dash.analysis.nodes.source_lines import list_source_lines
+from graphviz_dash.analysis.nodes.node_table import (
+    NodeTable,
+    list_source_lines,
+    sort_nodes_by_duration,
+)
 from graphviz_dash.analysis.replays.alignment_accuracy import measure_agreement
 from graphviz_dash.exports.documents.values import (
     Count,

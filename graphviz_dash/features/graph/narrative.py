@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphviz_dash.analysis.absence import explain_missing
-from graphviz_dash.analysis.nodes.source_lines import LineShare
+from graphviz_dash.analysis.nodes.node_table import LineShare
 from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.run import Run
 

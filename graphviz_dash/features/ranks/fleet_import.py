@@ -30,11 +30,11 @@ from graphviz_dash.importers.environment import (
 from graphviz_dash.importers.group import build_run_name, strip_extensions
 from graphviz_dash.importers.locations import Location, provide_local_copy
 from graphviz_dash.importers.tasks import run_all
+from graphviz_dash.ingest.cache_entry import PARQUET_ERRORS
 from graphviz_dash.ingest.formats.registry import SourceKind, detect_format
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.kineto.trace_head import read_head
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
-from graphviz_dash.ingest.parquet import PARQUET_ERRORS
 from graphviz_dash.model.run import FileRole, Manifest
 
 CHECKSUM_FILE: Final = "SHA256SUMS"

@@ -15,7 +15,7 @@ from graphviz_dash.errors import InputError, WorkerError, escape_control_charact
 from graphviz_dash.ingest.load import list_run_folders
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.guide import show_help_panel
+from graphviz_dash.ui.page.help import show_help_panel
 from graphviz_dash.ui.page.listing import get_listing, toast_changes, toast_damaged_caches
 from graphviz_dash.ui.page.loading import load_experiment, show_load_button
 from graphviz_dash.ui.page.markup import (
@@ -327,7 +327,7 @@ def show_empty_state(title: str, *lines: str, command: str | None = None) -> Non
 def show_missing_content(page: str, runs: Sequence[Run], title: str, *lines: str) -> None:
     """Show the empty state of a page, with the command to collect its content."""
     # Imports the analysis, which the first page does not need.
-    from graphviz_dash.ui.page.gaps import format_gap
+    from graphviz_dash.ui.page.widgets import format_gap
 
     show_markup(format_gap(page, runs, title, lines))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import streamlit as st
 
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.narrative.columns import Column
+from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, format_text
 
 _Row = TypeVar("_Row")
@@ -93,3 +94,14 @@ def _format_cell(column: Column[_Row], row: _Row) -> str:
     if column.note is not None and (note := column.note(row)):
         text += format_text("span", note, "spread")
     return text
+
+
+def build_selection_callback(key: str, pick: Callable[[int | None], None]) -> Callable[[], None]:
+    """Return a callback that passes the selected row of the table ``key``, or None, to ``pick``."""
+
+    def handle_selection() -> None:
+        state: Any = st.session_state.get(key)
+        cells = state["selection"]["cells"] if state else []
+        pick(cells[0][0] if cells else None)
+
+    return url_state.only_on_this_page(handle_selection)

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from graphviz_dash.analysis.nodes.node_table import build_table
-from graphviz_dash.analysis.nodes.source_lines import list_source_lines
+from graphviz_dash.analysis.nodes.node_table import build_table, list_source_lines
 from graphviz_dash.ingest.load import load_run
 
 

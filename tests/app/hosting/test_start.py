@@ -28,7 +28,7 @@ from graphviz_dash.app.overview import page as overview
 from graphviz_dash.app.overview.experiment_card import build_card, build_card_message
 from graphviz_dash.bundle import read
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.cache_folder import CACHE_VARIABLE
+from graphviz_dash.ingest.cache import CACHE_VARIABLE
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.ingest.summaries import get_default_summaries
 from graphviz_dash.ui.page.time_bars import format_placeholder_bars, format_time_bars

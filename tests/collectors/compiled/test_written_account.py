@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.compiled.written_account import save_compilation
+from collectors.compiled.account import save_compilation
 from collectors.process.results import read_result
 from graphviz_dash.bundle import parts
 from tests.collectors.compiled.test_account import START, structured

@@ -13,9 +13,9 @@ from torch import distributed
 from torch.distributed import _functional_collectives as functional
 
 from collectors.parallel import observer as observer_module
+from collectors.parallel.capture import RefusedError
 from collectors.parallel.collectives import wait_for_collective
 from collectors.parallel.observer import OperatorObserver
-from collectors.parallel.refusal import RefusedError
 from graphviz_dash.planning.operators import DependencyKind, find_dependencies
 
 

@@ -31,7 +31,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
         return "iterate"
 
     neighbours: dict[str, dict[str, Any]] = {
-        "collectors.compiled.written_account": {"save_compilation": lambda out: provide(account)},
+        "collectors.compiled.account": {"save_compilation": lambda out: provide(account)},
         "collectors.driver.graph_ids": {"get_torch_ids": lambda graphs: ()},
         "collectors.passes.capture_listener": {
             "NullListener": object,

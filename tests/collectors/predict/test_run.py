@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from collectors.predict import run
+from collectors.predict.cli import load_suite
 from collectors.predict.run import SuiteRecording, record_suite
-from collectors.predict.suites import load_suite
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import ExecutionMode, Pass

@@ -49,7 +49,7 @@ from graphviz_dash.exports.documents.values import (
     get_reason,
 )
 from graphviz_dash.features.prediction.document import PredictionDocument, build_prediction_document
-from graphviz_dash.features.prediction.plan_document import (
+from graphviz_dash.features.prediction.stream_document import (
     ParallelPlanDocument,
     build_plan_document,
 )

@@ -28,7 +28,7 @@ from graphviz_dash.app.compare.page.recorded import show_recorded_panel, show_re
 from graphviz_dash.features.efficiency.analysis.ceilings_choice import choose_ceilings
 from graphviz_dash.features.efficiency.narrative import describe_efficiency, is_mostly_unknown
 from graphviz_dash.features.graph.page.state.efficiency import get_run_efficiency
-from graphviz_dash.features.ladder.page.modes import show_modes_of_runs
+from graphviz_dash.features.ladder.page.sizes import show_modes_of_runs
 from graphviz_dash.features.ladder.page.state import get_loop_reports
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.narrative.answer import Evidence, build_answer, build_run_answer

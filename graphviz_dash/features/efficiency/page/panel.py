@@ -41,8 +41,7 @@ from graphviz_dash.ui.page.markup import (
     show_caption,
     show_markup,
 )
-from graphviz_dash.ui.page.picked_row import build_selection_callback
-from graphviz_dash.ui.page.tables import show_rows
+from graphviz_dash.ui.page.tables import build_selection_callback, show_rows
 from graphviz_dash.units import format_ns
 
 _MAX_ROWS: Final = 200

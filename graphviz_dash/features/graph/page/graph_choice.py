@@ -12,11 +12,11 @@ from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.graph.page.graph_comparison import AGAINST, select_other
 from graphviz_dash.features.graph.page.state.graphs import (
     GraphAddress,
+    get_fault_states,
     get_graph_titles,
     get_whole_graph,
     sort_by_capture,
 )
-from graphviz_dash.features.graph.page.state.replay_faults import get_fault_states
 from graphviz_dash.guidance.remedies import is_attributed
 from graphviz_dash.model.run import Run
 from graphviz_dash.ui.page import url_state

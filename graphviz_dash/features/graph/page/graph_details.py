@@ -27,12 +27,12 @@ from graphviz_dash.features.graph.page.state.graphs import (
     find_row_owner,
     get_concurrency,
     get_eager_nodes,
+    get_graph_faults,
     get_graph_pair,
     get_measured_graph,
     get_nodes,
     get_whole_graph,
 )
-from graphviz_dash.features.graph.page.state.replay_faults import get_graph_faults
 from graphviz_dash.features.graph.page.state.streams import get_node_needs
 from graphviz_dash.features.perfetto.page.component import TracePart, render_perfetto_buttons
 from graphviz_dash.model.absence import Missing

@@ -15,8 +15,7 @@ from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
 from graphviz_dash.features.graph.drawing.node_note import format_work_name
 from graphviz_dash.narrative.columns import MICROSECONDS, SHARE, Column
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.picked_row import build_selection_callback
-from graphviz_dash.ui.page.tables import show_rows
+from graphviz_dash.ui.page.tables import build_selection_callback, show_rows
 
 FIND: Final = "find"
 

@@ -26,7 +26,7 @@ from graphviz_dash.narrative.replay_check import (
 )
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.markup import escape_html, format_element, format_text, show_markup
-from graphviz_dash.ui.page.picked_row import build_selection_callback
+from graphviz_dash.ui.page.tables import build_selection_callback
 
 _MAX_NODES: Final = 14
 _PICTURE_PX: Final = 44

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
+from graphviz_dash.analysis.nodes.node_table import LineShare, NodeTable, list_source_lines
 from graphviz_dash.analysis.nodes.replay_faults import LocatedFault
 from graphviz_dash.documentation import REPLAY_CHECKS
 from graphviz_dash.features.graph.diff_narrative import explain_missing_graphs
 from graphviz_dash.features.graph.folding.fold import FoldCriterion
+from graphviz_dash.features.graph.narrative import explain_missing_code
 from graphviz_dash.features.graph.page.component import render_dag
 from graphviz_dash.features.graph.page.component.preparing import (
     LARGE_GRAPH_NODES,
@@ -32,26 +35,33 @@ from graphviz_dash.features.graph.page.graph_details import (
 )
 from graphviz_dash.features.graph.page.graph_summary import show_graph_summary
 from graphviz_dash.features.graph.page.graph_tables import FIND
-from graphviz_dash.features.graph.page.source_lines import show_source_lines
 from graphviz_dash.features.graph.page.state.graphs import (
     GraphAddress,
+    get_graph_faults,
     get_graph_pair,
     get_graph_union,
     get_whole_graph,
 )
-from graphviz_dash.features.graph.page.state.replay_faults import get_graph_faults
+from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.replay_check import format_fault, format_replay_verdict
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import (
     SelectedExperiment,
     load_selected_experiment,
+    show_fold,
     show_missing_content,
 )
 from graphviz_dash.ui.page.help import format_help_link
-from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
-from graphviz_dash.ui.page.navigation import show_tabs
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    format_element,
+    format_table,
+    format_text,
+    show_markup,
+)
+from graphviz_dash.ui.page.navigation import link_markup, show_tabs
 from graphviz_dash.ui.state.store import STORE
-from graphviz_dash.units import pluralize
+from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -221,3 +231,64 @@ def _show_fault(location: LocatedFault, number: int) -> None:
 
 def _select(node: int) -> None:
     url_state.set_parameters({"node": str(node)})
+
+
+_FIRST_LINES: Final = 4
+"""Lines that are not folded."""
+_MAX_LISTED: Final = 200
+_LOWER_DRAWING: Final = format_element(
+    "style", ":root{--drawing-height:max(500px,calc(100vh - 24rem))}"
+)
+"""Style with which lines and the drawing below them fit on the first screen."""
+_HEAD: Final = ("Source line", "Share", "GPU time", "Nodes", "Location")
+
+
+def show_source_lines(table: NodeTable, run: Run, node: int | None, *, above_drawing: bool) -> None:
+    """Show the lines with the most GPU time; a link highlights the nodes of a line.
+
+    The line of the node ``node`` is first. A drawing below the lines gets lower. Nothing without
+    source lines.
+    """
+    lines = list_source_lines(table, run.source_code)
+    if not lines:
+        return
+    current = None if node is None else table.rows[node].origin.source
+    lines = tuple(sorted(lines, key=lambda line: line.source != current))
+    first_lines, other_lines = lines[:_FIRST_LINES], lines[_FIRST_LINES:_MAX_LISTED]
+    reason = explain_missing_code(run, lines)
+    note = format_text("p", reason, "muted") if reason else ""
+    section = _format_lines(first_lines, current) + note
+    show_markup(section, _LOWER_DRAWING if above_drawing else "")
+    if other_lines:
+        title = f"{pluralize(len(lines) - _FIRST_LINES, 'more source line')}"
+        show_fold(title, "lines", lambda: show_markup(_format_lines(other_lines, current)))
+
+
+def _format_lines(lines: Sequence[LineShare], current: str | None) -> str:
+    rows = [_format_line(line, is_current=line.source == current) for line in lines]
+    table = format_table(map(escape_html, _HEAD), [("", rows)], "source-lines")
+    return format_element("section", table, "code-lines")
+
+
+def _format_line(line: LineShare, *, is_current: bool) -> list[str]:
+    is_search = url_state.get_value(FIND) == line.source
+    parameters = {
+        name: values for name, values in url_state.get_parameters().items() if name != FIND
+    }
+    link = link_markup(
+        "graph",
+        line.code or line.source,
+        parameters if is_search else parameters | {FIND: [line.source]},
+        icon=False,
+        kind="line-code" if line.code else "",
+        is_current=is_search or is_current,
+    )
+    share = "" if line.share is None else format_percent(line.share)
+    bar = format_element("i", "", style=f"--share:{line.share or 0:.4f}") + escape_html(share)
+    return [
+        link,
+        format_element("span", bar, "share-bar"),
+        "" if line.work_ns is None else escape_html(format_ns(line.work_ns)),
+        format_count(line.nodes),
+        format_text("span", "/".join(line.source.split("/")[-2:]), title=line.source),
+    ]

@@ -9,8 +9,13 @@ from typing import Final
 import click
 
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, get_p99_and_slack
-from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable, sort_nodes_by_duration
-from graphviz_dash.analysis.nodes.source_lines import LineShare, list_source_lines
+from graphviz_dash.analysis.nodes.node_table import (
+    LineShare,
+    NodeRow,
+    NodeTable,
+    list_source_lines,
+    sort_nodes_by_duration,
+)
 from graphviz_dash.cli.text.output import (
     ABSENT_TEXT,
     create_table,

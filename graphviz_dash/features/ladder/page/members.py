@@ -16,8 +16,7 @@ from graphviz_dash.features.ladder.narrative import (
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.markup import show_paragraph
 from graphviz_dash.ui.page.navigation import carry_parameters, show_link
-from graphviz_dash.ui.page.picked_row import build_selection_callback
-from graphviz_dash.ui.page.tables import show_rows
+from graphviz_dash.ui.page.tables import build_selection_callback, show_rows
 from graphviz_dash.ui.state.catalogue import Entry
 
 _MEMBER: Final = "member"

@@ -27,10 +27,10 @@ from graphviz_dash.features.ladder.narrative import (
 )
 from graphviz_dash.features.ladder.page.ladder import show_answers, show_ladder_panel
 from graphviz_dash.features.ladder.page.members import show_members_table
-from graphviz_dash.features.ladder.page.modes import show_modes_panel
 from graphviz_dash.features.ladder.page.sizes import (
     mark_kernel_changes,
     show_costs_panel,
+    show_modes_panel,
     show_size_panel,
 )
 from graphviz_dash.features.ladder.page.state import (

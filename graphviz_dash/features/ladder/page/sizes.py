@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 from msgspec import Struct
 
-from graphviz_dash.analysis.loop.family_report import FamilyReport
+from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport
 from graphviz_dash.analysis.trace.kernel_names import shorten_name
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.ladder.analysis.kernel_changes import KernelChange
@@ -18,6 +19,7 @@ from graphviz_dash.features.ladder.narrative import (
     describe_losses,
     describe_real_sizes,
     describe_step_times,
+    list_mode_columns,
 )
 from graphviz_dash.features.ladder.page.state import get_changes, has_changes, start_changes_job
 from graphviz_dash.ui.page.frame import draw_figure, get_figure
@@ -30,12 +32,14 @@ from graphviz_dash.ui.page.markup import (
     show_markup,
     show_paragraph,
 )
+from graphviz_dash.ui.page.tables import format_row_table
 from graphviz_dash.ui.state.jobs import Job
 from graphviz_dash.ui.state.store import Extent
 from graphviz_dash.units import format_count, pluralize
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
+
 
 _MAX_CHANGES: Final = 30
 _MAX_REPLACEMENTS: Final = 12
@@ -151,3 +155,30 @@ def show_costs_panel(key: str, number: int, family: FamilyReport) -> None:
     )
     if chart is not None:
         draw_figure(chart, f"stairs-{key}-{family.index}")
+
+
+def show_modes_panel(report: LoopReport) -> None:
+    """Show the steps by phase and mode, folded."""
+    with st.expander("Steps by mode", icon=":material/table_rows:"):
+        show_markup(_format_modes([report]))
+
+
+def show_modes_of_runs(reports: Sequence[LoopReport]) -> None:
+    """Show the steps of runs with several phases or modes."""
+    reports_with_modes = [report for report in reports if _count_timed_modes(report) > 1]
+    if reports_with_modes:
+        st.header("Steps by mode", anchor=False)
+        show_markup(_format_modes(reports_with_modes))
+
+
+def _count_timed_modes(report: LoopReport) -> int:
+    return sum(mode.time_share is not None for mode in report.modes)
+
+
+def _format_modes(reports: Sequence[LoopReport]) -> str:
+    """Format the modes, by run if there are several."""
+    groups = []
+    for report in reports:
+        modes = sorted(report.modes, key=lambda mode: -(mode.time_share or -1))
+        groups.append((report.run if len(reports) > 1 else "", modes))
+    return format_row_table(list_mode_columns(reports[-1]), groups)

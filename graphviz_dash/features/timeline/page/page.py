@@ -20,7 +20,7 @@ from graphviz_dash.features.efficiency.analysis.report import (
 )
 from graphviz_dash.features.efficiency.page.panel import show_efficiency_panel
 from graphviz_dash.features.graph.diff_narrative import describe_order_effect
-from graphviz_dash.features.graph.page.state.creation_orders import get_creation_orders
+from graphviz_dash.features.graph.page.state.graphs import get_creation_orders
 from graphviz_dash.features.perfetto.page.component import TracePart, render_perfetto_buttons
 from graphviz_dash.features.timeline.page.component import render_timeline
 from graphviz_dash.features.timeline.page.component.ready import load_timeline, prepare_timelines
@@ -36,7 +36,6 @@ from graphviz_dash.ui.page.frame import (
     load_selected_experiment,
     show_error_panel,
 )
-from graphviz_dash.ui.page.gaps import format_trace_gap
 from graphviz_dash.ui.page.markup import (
     escape_html,
     format_element,
@@ -45,6 +44,7 @@ from graphviz_dash.ui.page.markup import (
     show_paragraph,
 )
 from graphviz_dash.ui.page.navigation import carry_parameters, show_link
+from graphviz_dash.ui.page.widgets import format_trace_gap
 from graphviz_dash.ui.state.results import get_clean_times, get_traced_slowdowns, get_traced_steps
 from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import format_ratio

@@ -12,7 +12,7 @@ from graphviz_dash.app.cli.main import main
 from graphviz_dash.app.report.report import render_report
 from graphviz_dash.features.perfetto.trace.slice_arguments import build_gpu_args
 from graphviz_dash.features.prediction.analysis.measured import select_attempt
-from graphviz_dash.features.prediction.plan_document import build_plan_document
+from graphviz_dash.features.prediction.stream_document import build_plan_document
 from graphviz_dash.features.prediction.stream_narrative import (
     build_attempt_row,
     describe_plan,

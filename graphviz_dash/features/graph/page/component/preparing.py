@@ -17,6 +17,7 @@ from graphviz_dash.features.graph.page.state.efficiency import get_limit_shares
 from graphviz_dash.features.graph.page.state.graphs import (
     GraphAddress,
     get_eager_nodes,
+    get_fault_states,
     get_graph_pair,
     get_graph_union,
     get_graph_without_times,
@@ -24,7 +25,6 @@ from graphviz_dash.features.graph.page.state.graphs import (
     get_nodes,
     get_whole_graph,
 )
-from graphviz_dash.features.graph.page.state.replay_faults import get_fault_states
 from graphviz_dash.features.graph.page.state.streams import get_data_graph, get_planned_streams
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run

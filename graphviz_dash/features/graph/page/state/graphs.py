@@ -13,8 +13,11 @@ from graphviz_dash.analysis.loop.keys import list_graph_names
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, analyze_graph
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph, measure_graph
 from graphviz_dash.analysis.nodes.node_table import NodeTable, build_node_table
+from graphviz_dash.analysis.nodes.replay_faults import FaultState, GraphFaults, find_graph_faults
 from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph, combine_tables
+from graphviz_dash.analysis.replay_check import list_replay_diagnoses
 from graphviz_dash.analysis.step_comparison.eager_change import EagerCounterpart, find_eager_changes
+from graphviz_dash.features.graph.diff.creation_order import OrderEffect, find_order_effects
 from graphviz_dash.features.graph.diff.graph_pair import (
     GraphPair,
     check_device_launch,
@@ -215,3 +218,29 @@ def find_row_owner(
     side, index = get_graph_union(later, earlier).graph.owners[row]
     owner = earlier if side == FIRST_GRAPH else later
     return owner[1], owner[2], index
+
+
+@cache_result("replay faults")
+def get_graph_faults(key: str, run_name: str, graph_id: str) -> GraphFaults | None:
+    """Return the result of a check of replays; None if unchecked.
+
+    Raises:
+        UnknownKeyError: no such run or graph.
+    """
+    diagnoses = list_replay_diagnoses(STORE.load_experiment_of_key(key).runs)
+    return find_graph_faults(diagnoses, run_name, get_whole_graph(key, run_name, graph_id))
+
+
+def get_fault_states(key: str, run_name: str, graph_id: str) -> Mapping[int, FaultState]:
+    """Return the state of each node by place; empty without faults.
+
+    Raises:
+        UnknownKeyError: no such run or graph.
+    """
+    faults = get_graph_faults(key, run_name, graph_id)
+    return {} if faults is None else faults.states
+
+
+def get_creation_orders(key: str) -> tuple[OrderEffect, ...]:
+    """Return runs whose graphs differ in creation order only."""
+    return STORE.derive(key, "creation-orders", find_order_effects)
