@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from html import escape
 from typing import Final
 
 import plotly.graph_objects as go
 
-from graphviz_dash.analysis.ranks.ranks import CollectiveRow, ModeRanks, RankRow
+from graphviz_dash.analysis.ranks.ranks import CollectiveRow, ModeRanks
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.figures.axes import TimeUnit, build_error_bars, choose_time_unit
+from graphviz_dash.charts.figures.stacks import StackPart, draw_stacks
 from graphviz_dash.charts.figures.theme import (
     MARKER_SYMBOLS,
-    add_end_label,
-    apply_bar_theme,
     apply_theme,
     build_translucent,
 )
@@ -40,94 +38,33 @@ def draw_rank_steps(mode: ModeRanks, theme: Theme) -> go.Figure | None:
     rows = [row for row in mode.ranks if row.step and row.busy is not None]
     if not rows:
         return None
-    longest = max(max(row.step or 0.0, row.busy or 0.0) for row in rows)
-    unit = choose_time_unit(longest)
-    figure = go.Figure()
-    labels = [escape(f"rank {row.rank}") for row in rows]
+    waits = [row.exposed_wait or 0.0 for row in rows]
+    transfers = [max((row.exposed or 0.0) - (row.exposed_wait or 0.0), 0.0) for row in rows]
+    idle = [max((row.step or 0.0) - (row.busy or 0.0), 0.0) for row in rows]
     communication = CATEGORY_SHADES[Category.COMMUNICATION]
-    _add_bar(
-        figure,
-        "computing",
-        rows,
-        labels,
-        unit,
-        _get_compute_ns,
-        CATEGORY_SHADES[Category.GEMM],
-        theme,
-    )
-    _add_bar(
-        figure, "transferring", rows, labels, unit, _get_exposed_transfer_ns, communication, theme
-    )
-    _add_bar(
-        figure,
-        "waiting for a rank",
-        rows,
-        labels,
-        unit,
-        _get_exposed_wait_ns,
-        communication,
-        theme,
-        "x",
-    )
-    _add_bar(figure, "GPU idle", rows, labels, unit, _get_idle_ns, IDLE, theme, "/")
-    for row, label in zip(rows, labels, strict=True):
-        end = max(row.step or 0.0, row.busy or 0.0) / unit.ns
-        add_end_label(figure, end, label, format_ns(row.step))
-    figure.update_layout(barmode="stack", bargap=0.34)
-    title = f"{unit.name} per step under the profiler"
-    return apply_bar_theme(figure, theme, 25 + 42 * len(rows), title, longest / unit.ns, labels)
 
-
-def _get_compute_ns(row: RankRow) -> float:
-    return row.compute or 0.0
-
-
-def _get_exposed_transfer_ns(row: RankRow) -> float:
-    return max((row.exposed or 0.0) - _get_exposed_wait_ns(row), 0.0)
-
-
-def _get_exposed_wait_ns(row: RankRow) -> float:
-    return row.exposed_wait or 0.0
-
-
-def _get_idle_ns(row: RankRow) -> float:
-    return max((row.step or 0.0) - (row.busy or 0.0), 0.0)
-
-
-def _add_bar(
-    figure: go.Figure,
-    name: str,
-    rows: list[RankRow],
-    labels: list[str],
-    unit: TimeUnit,
-    part: Callable[[RankRow], float],
-    colour: Shade,
-    theme: Theme,
-    pattern: str = "",
-) -> None:
-    values = [part(row) for row in rows]
-    if not any(values):
-        return
-    bar_colour = get_colour(colour, theme)
-    marker: dict[str, object] = {"color": bar_colour, "line": {"width": 0}}
-    if pattern:
-        marker = {
-            "color": "rgba(0,0,0,0)",
-            "line": {"width": 1, "color": bar_colour},
-            "pattern": {"shape": pattern, "fgcolor": bar_colour, "size": 7, "solidity": 0.2},
-        }
-    figure.add_bar(
-        name=name,
-        y=labels,
-        x=[value / unit.ns for value in values],
-        orientation="h",
-        marker=marker,
-        hovertemplate=[
+    def build_part(name: str, values: list[float], shade: Shade, shape: str = "") -> StackPart:
+        hovers = [
             f"{name}<br>{format_ns(round(value))}, {format_percent(value / (row.step or 1.0))} of "
             f"the traced step<extra>rank {row.rank}</extra>"
             for value, row in zip(values, rows, strict=True)
-        ],
+        ]
+        pattern = {"shape": shape, "size": 7, "solidity": 0.2} if shape else None
+        return StackPart(name, values, hovers, shade, pattern)
+
+    parts = (
+        build_part(
+            "computing", [row.compute or 0.0 for row in rows], CATEGORY_SHADES[Category.GEMM]
+        ),
+        build_part("transferring", transfers, communication),
+        build_part("waiting for a rank", waits, communication, "x"),
+        build_part("GPU idle", idle, IDLE, "/"),
     )
+    steps_ns = {f"rank {row.rank}": row.step or 0.0 for row in rows}
+    ends_ns = [max(row.step or 0.0, row.busy or 0.0) for row in rows]
+    unit = choose_time_unit(max(ends_ns))
+    title = f"{unit.name} per step under the profiler"
+    return draw_stacks(parts, steps_ns, ends_ns, unit, title, theme)
 
 
 def draw_arrivals(mode: ModeRanks, theme: Theme) -> go.Figure | None:

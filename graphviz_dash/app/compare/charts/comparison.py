@@ -15,17 +15,16 @@ from graphviz_dash.analysis.step_comparison.time_by_category import (
 )
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.figures.axes import choose_time_unit, compute_log_ticks, format_tick
+from graphviz_dash.charts.figures.stacks import StackPart, draw_stacks
 from graphviz_dash.charts.figures.theme import (
     MARKER_SYMBOLS,
-    add_end_label,
-    apply_bar_theme,
     apply_theme,
     build_translucent,
     compute_tick_width,
     set_fixed_margins,
 )
 from graphviz_dash.charts.palette import CATEGORY_SHADES, RUN, get_run_shade
-from graphviz_dash.charts.shades import IDLE, Theme, get_colour
+from graphviz_dash.charts.shades import IDLE, Shade, Theme, get_colour
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
 from graphviz_dash.units import format_ns, format_percent, pluralize
@@ -46,79 +45,49 @@ _CHARACTER_WIDTH: Final = 6.6
 def draw_time_breakdown(comparison: Comparison, theme: Theme) -> go.Figure | None:
     """Draw a bar per run: GPU work by category and GPU idle time of a step. None if no run can be
     divided."""
-    runs = [run for run in comparison.runs if _get_breakdown(run)]
-    if not runs:
+    measured = {
+        escape(run.name): run.time_by_category
+        for run in comparison.runs
+        if not isinstance(run.time_by_category, Missing)
+    }
+    if not measured:
         return None
-    labels = [escape(run.name) for run in runs]
-    longest = max(breakdown.step_ns for run in runs if (breakdown := _get_breakdown(run)))
-    unit = choose_time_unit(longest)
-    figure = go.Figure()
-    for category in Category:
-        values = [_get_part(run, category) for run in runs]
-        if any(values):
-            figure.add_bar(
-                name=category.value,
-                y=labels,
-                x=[value / unit.ns for value in values],
-                orientation="h",
-                marker={
-                    "color": get_colour(CATEGORY_SHADES[category], theme),
-                    "line": {"width": 0},
-                },
-                hovertemplate=[
-                    _format_hover(category.value, value, run)
-                    for value, run in _pair_with_runs(values, runs)
-                ],
-            )
-    waiting = [breakdown.waiting_ns for run in runs if (breakdown := _get_breakdown(run))]
-    if any(waiting):
-        figure.add_bar(
-            name=WAITING_FOR_RANKS,
-            y=labels,
-            x=[value / unit.ns for value in waiting],
-            orientation="h",
-            marker={
-                "color": "rgba(0,0,0,0)",
-                "line": {"width": 1, "color": get_colour(IDLE, theme)},
-                "pattern": {"shape": ".", "fgcolor": get_colour(IDLE, theme), "size": 6},
-            },
-            hovertemplate=[
-                _format_hover(WAITING_FOR_RANKS, value, run)
-                for value, run in _pair_with_runs(waiting, runs)
-            ],
+    steps = measured.values()
+    unit = choose_time_unit(max(step.step_ns for step in steps))
+
+    def build_part(
+        name: str, values: list[float], shade: Shade, **pattern: str | float
+    ) -> StackPart:
+        hovers = [
+            f"{escape(name)}<br>{format_ns(value)}, {format_percent(value / step.step_ns)} of the "
+            f"step<extra>{label}</extra>"
+            for value, (label, step) in zip(values, measured.items(), strict=True)
+        ]
+        return StackPart(name, values, hovers, shade, pattern)
+
+    parts = [
+        build_part(
+            category.value,
+            [_get_part_ns(step, category) for step in steps],
+            CATEGORY_SHADES[category],
         )
-    idle = [breakdown.idle_ns or 0.0 for run in runs if (breakdown := _get_breakdown(run))]
-    figure.add_bar(
-        name="GPU idle",
-        y=labels,
-        x=[value / unit.ns for value in idle],
-        orientation="h",
-        marker={
-            "color": "rgba(0,0,0,0)",
-            "line": {"width": 1, "color": get_colour(IDLE, theme)},
-            "pattern": {
-                "shape": "/",
-                "fgcolor": get_colour(IDLE, theme),
-                "size": 7,
-                "solidity": 0.14,
-            },
-        },
-        hovertemplate=[
-            _format_hover("GPU idle", value, run) for value, run in _pair_with_runs(idle, runs)
-        ],
-    )
-    for run, label in zip(runs, labels, strict=True):
-        breakdown = _get_breakdown(run)
-        if breakdown is not None:
-            add_end_label(figure, breakdown.step_ns / unit.ns, label, format_ns(breakdown.step_ns))
-    figure.update_layout(barmode="stack", bargap=0.34)
-    profiled = any(breakdown.profiled for run in runs if (breakdown := _get_breakdown(run)))
+        for category in Category
+    ]
+    waiting = [step.waiting_ns for step in steps]
+    parts.append(build_part(WAITING_FOR_RANKS, waiting, IDLE, shape=".", size=6))
+    idle = [step.idle_ns or 0.0 for step in steps]
+    parts.append(build_part("GPU idle", idle, IDLE, shape="/", size=7, solidity=0.14))
     title = (
         f"{unit.name} per step under the profiler (no unprofiled times)"
-        if profiled
+        if any(step.profiled for step in steps)
         else f"{unit.name} per step (clean or recorded step time, split by the trace)"
     )
-    return apply_bar_theme(figure, theme, 25 + 42 * len(runs), title, longest / unit.ns, labels)
+    steps_ns = {label: step.step_ns for label, step in measured.items()}
+    return draw_stacks(parts, steps_ns, list(steps_ns.values()), unit, title, theme)
+
+
+def _get_part_ns(step: TimeByCategory, category: Category) -> float:
+    return next((part.ns for part in step.scaled_parts if part.category is category), 0.0)
 
 
 def draw_iterations(comparison: Comparison, theme: Theme) -> go.Figure | None:
@@ -266,28 +235,3 @@ def draw_break_even(comparison: Comparison, run: RunComparison, theme: Theme) ->
     labels = [f"{axis_end:.0f}" if axis_end >= 10 else f"{axis_end / 10:.1g}"]
     # The last step number extends beyond the end of the axis.
     return set_fixed_margins(apply_theme(figure, theme, 280), compute_tick_width(labels), right=18)
-
-
-def _get_breakdown(run: RunComparison) -> TimeByCategory | None:
-    return None if isinstance(run.time_by_category, Missing) else run.time_by_category
-
-
-def _get_part(run: RunComparison, category: Category) -> float:
-    breakdown = _get_breakdown(run)
-    parts = breakdown.scaled_parts if breakdown else ()
-    return next((part.ns for part in parts if part.category is category), 0.0)
-
-
-def _pair_with_runs(
-    values: list[float], runs: list[RunComparison]
-) -> list[tuple[float, RunComparison]]:
-    return list(zip(values, runs, strict=True))
-
-
-def _format_hover(label: str, ns: float, run: RunComparison) -> str:
-    breakdown = _get_breakdown(run)
-    step_ns = breakdown.step_ns if breakdown else 0.0
-    share = format_percent(ns / step_ns) if step_ns else ""
-    return (
-        f"{escape(label)}<br>{format_ns(ns)}, {share} of the step<extra>{escape(run.name)}</extra>"
-    )
