@@ -25,7 +25,7 @@ from collectors.driver.operands import AllocationResolver, list_live_extents
 from collectors.driver.topology import read_graph_with_positions
 from collectors.passes.annotate import annotate_captures
 from collectors.passes.capture_events import reduce_capture_trace
-from collectors.passes.capture_listener import get_executable, record_captures
+from collectors.passes.capture_listener import CaptureListener, get_executable, record_captures
 from collectors.passes.executor import prepare_step
 from collectors.passes.modes import VariantReplays, prepare_mode
 from collectors.passes.trace_file import export_trace
@@ -89,7 +89,7 @@ def _list_unread_bodies(graphs: list[CapturedGraph]) -> tuple[Absent, ...]:
     )
 
 
-class TopologyReader:
+class TopologyReader(CaptureListener):
     """Marks each capture in the trace and reads its graph afterwards.
 
     The trace starts with the first capture to exclude warmup.
@@ -139,12 +139,6 @@ class TopologyReader:
                 for node, (holder, index) in nodes_of_handles.items()
                 if holder == graph_id
             }
-
-    def on_instantiation(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
-        """Do nothing: timed only in the clean pass."""
-
-    def on_first_launch(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
-        """Do nothing: timed only in the clean pass."""
 
     def read_enabled_nodes(self, alive: Mapping[str, Any]) -> None:
         """Read which nodes each executable runs. Nodes in bodies cannot be queried."""

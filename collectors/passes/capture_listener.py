@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
@@ -17,8 +17,11 @@ import torch
 _Original = torch.cuda.CUDAGraph
 
 
-class CaptureListener(Protocol):
-    """Callbacks of the recorder. ``graph_id`` counts captures in start order."""
+class CaptureListener:
+    """Callbacks of the recorder, which do nothing by default.
+
+    ``graph_id`` counts captures in start order.
+    """
 
     def on_capture_start(self, graph_id: str) -> None:
         """Called before a capture."""
@@ -37,22 +40,6 @@ def get_executable(graph: Any) -> int | None:
     """Return the CUgraphExec of a torch.cuda.CUDAGraph, or None if torch does not expose it."""
     getter = getattr(graph, "raw_cuda_graph_exec", None)
     return None if getter is None else int(getter())
-
-
-class NullListener:
-    """A listener that ignores all events."""
-
-    def on_capture_start(self, graph_id: str) -> None:
-        """Do nothing."""
-
-    def on_capture_end(self, graph_id: str, handle: int, capture_ns: int) -> None:
-        """Do nothing."""
-
-    def on_instantiation(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
-        """Do nothing."""
-
-    def on_first_launch(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
-        """Do nothing."""
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import torch
 from cuda.bindings import runtime
 
 from collectors.driver.calls import DriverError, call
+from collectors.passes.capture_listener import CaptureListener
 from collectors.passes.modes import COMPILED, compile_modules
 from collectors.passes.parameters import build_arguments, collect_facts
 from collectors.process.requests import WORKLOAD_FILE, PassRequest
@@ -86,7 +87,7 @@ def get_absent_facts(step: Step) -> tuple[Absent, ...]:
     return absent
 
 
-class CostListener:
+class CostListener(CaptureListener):
     """Records the costs of each graph of the process.
 
     ``handles`` are the CUgraphs by id, valid while their torch.cuda.CUDAGraph lives.
@@ -96,9 +97,6 @@ class CostListener:
         self._costs: dict[str, dict[str, int]] = {}
         self.handles: dict[str, int] = {}
         self._uploads: dict[str, tuple[int, int] | None] = {}
-
-    def on_capture_start(self, graph_id: str) -> None:
-        """Do nothing: the recorder measures the time."""
 
     def on_capture_end(self, graph_id: str, handle: int, capture_ns: int) -> None:
         """Count the nodes and store the capture time."""

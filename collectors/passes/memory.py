@@ -35,7 +35,7 @@ from collectors.allocator.owners import find_owners, list_tracked_objects
 from collectors.driver.calls import call
 from collectors.guard import Guard
 from collectors.ledger.recorder import LedgerRecorder
-from collectors.passes.capture_listener import record_captures
+from collectors.passes.capture_listener import CaptureListener, record_captures
 from collectors.passes.executor import build_step, warm_up
 from collectors.passes.modes import COMPILED, prepare_mode
 from collectors.process.requests import PassRequest
@@ -257,7 +257,7 @@ def read_used_memory() -> int:
     return int(total - free)
 
 
-class MemoryListener:
+class MemoryListener(CaptureListener):
     """Records the allocations of each capture and the cost of its instantiation."""
 
     def __init__(self, ledger: LedgerRecorder) -> None:

@@ -18,7 +18,7 @@ from cupti import cupti
 
 from collectors.cupti.node_records import Record, build_node_id_pass
 from collectors.driver.graph_ids import read_cupti_ids
-from collectors.passes.capture_listener import NullListener, record_captures
+from collectors.passes.capture_listener import CaptureListener, record_captures
 from collectors.passes.executor import prepare_step
 from collectors.passes.modes import prepare_mode
 from collectors.process.requests import PassRequest
@@ -38,7 +38,7 @@ Kinds: TypeAlias = tuple[Any, ...]
 def run(request: PassRequest) -> None:
     """Write node-ids.json.gz to ``request.out``."""
     step, _ = prepare_step(request)
-    with record_captures(NullListener()) as graphs:
+    with record_captures(CaptureListener()) as graphs:
         iterate = prepare_mode(request.mode, step, request.plan)
         ids = read_cupti_ids(cupti, graphs)
     records, begins, dropped = _record_steps(iterate, request.traced_iterations)

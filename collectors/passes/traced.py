@@ -8,7 +8,7 @@ import torch
 
 from collectors.compiled.account import save_compilation
 from collectors.driver.graph_ids import get_torch_ids
-from collectors.passes.capture_listener import NullListener, record_captures
+from collectors.passes.capture_listener import CaptureListener, record_captures
 from collectors.passes.executor import prepare_step
 from collectors.passes.modes import prepare_mode
 from collectors.passes.traced_steps import trace_steps
@@ -25,7 +25,7 @@ def run(request: PassRequest) -> None:
         iterate = _prepare_compiled_step(request)
     elif hasattr(torch.cuda.CUDAGraph, "get_graph_data"):
         step, _ = prepare_step(request)
-        with record_captures(NullListener()) as graphs:
+        with record_captures(CaptureListener()) as graphs:
             iterate = prepare_mode(request.mode, step, request.plan)
             ids = get_torch_ids(graphs)
         if ids:
@@ -39,7 +39,7 @@ def _prepare_compiled_step(request: PassRequest) -> Step:
     out = Path(request.out)
     with save_compilation(out) as account:
         step, _ = prepare_step(request)
-        with record_captures(NullListener()) as graphs:
+        with record_captures(CaptureListener()) as graphs:
             iterate = prepare_mode(request.mode, step, request.plan)
             names = {id(graph): name for name, graph in graphs.items()}
             account.read_trees(lambda graph: names.get(id(graph)))

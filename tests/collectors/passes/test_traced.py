@@ -34,7 +34,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
         "collectors.compiled.account": {"save_compilation": lambda out: provide(account)},
         "collectors.driver.graph_ids": {"get_torch_ids": lambda graphs: ()},
         "collectors.passes.capture_listener": {
-            "NullListener": object,
+            "CaptureListener": object,
             "record_captures": lambda listener: provide({}),
         },
         "collectors.passes.executor": {"prepare_step": lambda request: ("step", None)},
