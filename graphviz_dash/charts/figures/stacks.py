@@ -68,5 +68,5 @@ def draw_stacks(
     for (label, step_ns), end_ns in zip(steps_ns.items(), ends_ns, strict=True):
         add_end_label(figure, end_ns / unit.ns, label, format_ns(step_ns))
     figure.update_layout(barmode="stack", bargap=0.34)
-    longest, height = max(ends_ns) / unit.ns, 25 + 42 * len(steps_ns)
-    return apply_bar_theme(figure, theme, height, title, longest, list(steps_ns))
+    end, height = max(ends_ns) / unit.ns, 25 + 42 * len(steps_ns)
+    return apply_bar_theme(figure, theme, height, title, end, list(steps_ns))
