@@ -263,8 +263,6 @@ def _build_conditional_runs(runs: ConditionalRuns) -> ConditionalRunsDocument:
     return build(
         ConditionalRunsDocument,
         runs,
-        iterations=drop_missing(runs.iterations),
-        iterations_reason=get_reason(runs.iterations),
         time=runs.time and build(LoopTimeDocument, runs.time),
     )
 

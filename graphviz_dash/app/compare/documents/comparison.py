@@ -224,7 +224,6 @@ def _build_run_document(run: RunComparison, *, compared: bool) -> ComparedRunDoc
         compile_parts=parts and build_compile_parts_document(parts),
         break_even=break_even and _build_break_even_document(break_even),
         prediction=_build_scored_document(run),
-        prediction_reason=get_reason(run.prediction),
         parallel=plan and build_plan_document(run.name, plan),
         eager_prediction=prediction and build_prediction_document(prediction, shipped=True),
         eager_prediction_reason=get_reason(outlook),
