@@ -226,7 +226,9 @@ class Segments:
     again, for another pool.
     """
 
-    def __init__(self, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]):
+    def __init__(
+        self, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+    ) -> None:
         self._last = {segment["address"]: _get_pool(segment) for segment in after}
         self._pools = {segment["address"]: _get_pool(segment) for segment in before}
         self._starts = sorted(self._pools)
