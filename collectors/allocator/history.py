@@ -12,6 +12,7 @@ import torch
 
 from collectors.allocator.expandable import AllocationHistory, AllocatorEvent
 from collectors.allocator.extents import Event, Segment
+from collectors.allocator.snapshot import can_omit_history, read_snapshot
 
 _GRAIN: Final = 512
 """Allocation granularity in bytes."""
@@ -121,7 +122,7 @@ class AllocationWatch:
         memory: Any = torch.cuda.memory
         record = getattr(memory, "_record_memory_history", None)
         check_history = getattr(torch._C, "_cuda_isHistoryEnabled", None)
-        if record is None or check_history is None or check_history():
+        if record is None or check_history is None or check_history() or not can_omit_history():
             return
         has_settings = any(name in os.environ for name in _CONFIGURATION)
         if has_settings or torch.cuda.get_allocator_backend() != "native":
@@ -137,7 +138,7 @@ class AllocationWatch:
             if memory._record_memory_history is record_for_program:
                 memory._record_memory_history = record
 
-        before = _read_raw_segments(torch.cuda.memory_snapshot())
+        before = _read_raw_segments(read_snapshot())
         record("all", context=None, stacks="python", max_entries=MAX_EVENTS)
         self._before, self._restore = before, restore
         memory._record_memory_history = record_for_program

@@ -10,6 +10,7 @@ import torch
 from cuda.bindings import driver
 
 from collectors.allocator.owners import TrackedObjects, find_owned_tensors
+from collectors.allocator.snapshot import read_snapshot
 from collectors.driver.calls import call
 from collectors.driver.nvml import DeviceMemory
 from graphviz_dash.model.ledger import (
@@ -164,9 +165,7 @@ def read_segments() -> tuple[AllocatedSegment, ...]:
     """Read the segments of the current device's allocator."""
     device = torch.cuda.current_device()
     return tuple(
-        convert_segment(segment)
-        for segment in torch.cuda.memory_snapshot()
-        if segment["device"] == device
+        convert_segment(segment) for segment in read_snapshot() if segment["device"] == device
     )
 
 

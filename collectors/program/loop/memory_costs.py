@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import torch
-
+from collectors.allocator.snapshot import read_snapshot
 from graphviz_dash.model.memory import DEFAULT_POOL
 
 Pool = tuple[int, int]
@@ -21,7 +20,7 @@ class PoolBytes(NamedTuple):
 def read_pools() -> dict[Pool, PoolBytes]:
     """Read the sizes of all private pools from the allocator."""
     pools: dict[Pool, PoolBytes] = {}
-    for segment in torch.cuda.memory_snapshot():
+    for segment in read_snapshot():
         pool = convert_pool(segment.get("segment_pool_id"))
         if pool is not None and pool != DEFAULT_POOL:
             before = pools.get(pool, PoolBytes(0, 0))

@@ -25,7 +25,7 @@ def record(*args, **options):
 memory = torch.cuda.memory
 memory._record_memory_history = record
 memory._snapshot = lambda: {{"segments": [segment], "device_traces": [trace * {count}]}}
-torch.cuda.memory_snapshot = lambda: [segment, {{"device": 1}}]
+torch.cuda.memory_snapshot = lambda {parameters}: [segment, {{"device": 1}}]
 torch.cuda.current_device = lambda: 0
 torch.cuda.get_allocator_backend = lambda: "{backend}"
 torch._C._cuda_isHistoryEnabled = lambda: {is_enabled}
@@ -46,6 +46,7 @@ def run(**changes: Any) -> list[Any]:
     options = {
         "backend": "native",
         "count": 1,
+        "parameters": "include_traces=True",
         "is_enabled": False,
         "is_recording": False,
         "environment": {},
@@ -80,6 +81,8 @@ def test_the_history_of_the_program_stays() -> None:
         {"environment": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}},
         {"environment": {"PYTORCH_ALLOC_CONF": "max_split_size_mb:64"}},
         {"backend": "cudaMallocAsync"},
+        # Each reading of segments would convert the complete history.
+        {"parameters": ""},
     ],
 )
 def test_other_allocators_are_not_recorded(changes: dict[str, Any]) -> None:
