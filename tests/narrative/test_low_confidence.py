@@ -161,10 +161,10 @@ def test_a_problem_of_one_of_two_traces_says_of_which() -> None:
 
 
 def test_long_steps_of_an_engine_are_not_blamed_on_its_start() -> None:
-    """42% of vLLM's time were eager steps, in the middle of its traffic."""
+    """43% of vLLM's time were eager steps, in the middle of its traffic."""
     (run,) = compare_runs(load_experiment(SAMPLES / "recorded-vllm")).runs
     (text,) = (note.sentence for note in notes(run) if note.code == CaveatCode.UNEVEN_STEPS.value)
-    assert "the median of all 31 is 4.12 ms" in text
+    assert "the median of all 31 is 4.60 ms" in text
     assert text.endswith("The steps by mode show which ones are long.")
 
 

@@ -89,7 +89,6 @@ def test_few_steps_have_no_range(tmp_path: Path) -> None:
     ("sample", "family", "measured_ns"),
     [
         # Median steps of the same traffic with these sizes captured, by another recording.
-        ("recorded-vllm", "piecewise", 5_600_000),
         ("recorded-sglang", "decode", 2_090_000),
         ("recorded-sglang", "prefill", 6_450_000),
     ],
