@@ -13,6 +13,7 @@ import msgspec
 from collectors.program.bundle import Program, resolve_target, write_runs
 from collectors.program.files import Settings
 from collectors.program.launcher import (
+    ProgramExit,
     describe_unhooked,
     exit_like,
     explain_unwatched,
@@ -85,11 +86,13 @@ def record_program(
         window_pause_s=request.window_pause,
     )
     name = get_program_name(request.program)
-    with Staging(request.output, STAGING_NAME) as staging:
-        mark_unfinished(staging.path, UnfinishedRecording(request.name, request.typed, name))
-        text = msgspec.json.encode(settings).decode()
-        ended = run_program(request.program, HOOK, text, staging.path)
-        try:
+    ended: ProgramExit | None = None
+    written: tuple[Path, ...] = ()
+    try:
+        with Staging(request.output, STAGING_NAME) as staging:
+            mark_unfinished(staging.path, UnfinishedRecording(request.name, request.typed, name))
+            text = msgspec.json.encode(settings).decode()
+            ended = run_program(request.program, HOOK, text, staging.path)
             refusal = _explain_refusal(staging.path)
             program = Program(
                 request.typed,
@@ -106,10 +109,11 @@ def record_program(
                 )
                 reason = refusal or explain_unwatched(ended) or default_reason
                 report(f"Nothing was recorded: {reason}.")
-        except BUNDLE_ERRORS as error:
-            # The program's exit code takes precedence over errors of the recorder.
-            report(escape_control_characters(f"Error: {str(error) or type(error).__name__}"))
-            return (), ended.returncode
+    except BUNDLE_ERRORS as error:
+        if ended is None:
+            raise
+        # The program's exit code takes precedence over errors of the recorder.
+        report(escape_control_characters(f"Error: {str(error) or type(error).__name__}"))
     return written, ended.returncode
 
 
