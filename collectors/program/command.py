@@ -86,35 +86,35 @@ def record_program(
         window_pause_s=request.window_pause,
     )
     name = get_program_name(request.program)
-    ended: ProgramExit | None = None
-    written: tuple[Path, ...] = ()
+    program_exit: ProgramExit | None = None
+    bundles: tuple[Path, ...] = ()
     try:
         with Staging(request.output, STAGING_NAME) as staging:
             mark_unfinished(staging.path, UnfinishedRecording(request.name, request.typed, name))
             text = msgspec.json.encode(settings).decode()
-            ended = run_program(request.program, HOOK, text, staging.path)
+            program_exit = run_program(request.program, HOOK, text, staging.path)
             refusal = _explain_refusal(staging.path)
             program = Program(
                 request.typed,
                 name,
-                ended.returncode,
-                describe_unhooked(ended),
-                frozenset(process.pid for process in ended.processes),
-                ended.pid,
+                program_exit.returncode,
+                describe_unhooked(program_exit),
+                frozenset(process.pid for process in program_exit.processes),
+                program_exit.pid,
             )
-            written = write_runs(staging.path, request.output, request.name, program, report)
-            if not written:
+            bundles = write_runs(staging.path, request.output, request.name, program, report)
+            if not bundles:
                 default_reason = (
-                    _LOSS_REASON if ended.returncode == -signal.SIGKILL else _NOTHING_SEEN
+                    _LOSS_REASON if program_exit.returncode == -signal.SIGKILL else _NOTHING_SEEN
                 )
-                reason = refusal or explain_unwatched(ended) or default_reason
+                reason = refusal or explain_unwatched(program_exit) or default_reason
                 report(f"Nothing was recorded: {reason}.")
     except BUNDLE_ERRORS as error:
-        if ended is None:
+        if program_exit is None:
             raise
         # The program's exit code takes precedence over errors of the recorder.
         report(escape_control_characters(f"Error: {str(error) or type(error).__name__}"))
-    return written, ended.returncode
+    return bundles, program_exit.returncode
 
 
 def _explain_refusal(scratch: Path) -> str | None:

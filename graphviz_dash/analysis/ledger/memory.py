@@ -125,8 +125,8 @@ class MemoryLedger(Struct, frozen=True):
     total: int | None
     """Total device memory. None if unknown."""
     others_change: int | None
-    """Change of other processes' memory during start-up, which the parts include. None if the
-    driver does not list the process.
+    """Change of other processes' memory during start-up, which was not read in between: growth
+    outside the allocator has no known cause then. None if the driver does not list the process.
     """
     workspaces: tuple[StreamWorkspaces, ...]
     """Outside graph pools, by stream, largest first."""
@@ -158,7 +158,8 @@ def build_memory_ledger(ledger: Ledger) -> MemoryLedger | None:
     """Build the memory ledger; None without samples."""
     if not ledger.samples:
         return None
-    outside = _OutsideParts(ledger)
+    others_change = _compute_others_change(ledger)
+    outside = _OutsideParts(ledger, is_attributable=not others_change)
     failures = _FailedPools(ledger)
     states = {state.sample: state for state in ledger.states}
     state: AllocatorState | None = None
@@ -197,7 +198,7 @@ def build_memory_ledger(ledger: Ledger) -> MemoryLedger | None:
         moments=tuple(moments),
         growths=growths,
         total=ledger.device_total_bytes,
-        others_change=_compute_others_change(ledger, moments),
+        others_change=others_change,
         workspaces=list_workspaces(ledger),
     )
 
@@ -245,9 +246,13 @@ _DRIVER_BYTES: Final = 64 << 20
 """Used memory that the driver assigns to no process: 9 MiB on an H100 with driver 580."""
 
 
-def _compute_others_change(ledger: Ledger, moments: Sequence[MemoryMoment]) -> int | None:
+def _compute_others_change(ledger: Ledger) -> int | None:
     """Compare the driver's list with the used memory at the end of the start-up."""
-    ends = [moment.used for moment in moments if moment.kind is SampleKind.STARTUP_END]
+    ends = [
+        sample.device_used_bytes
+        for sample in ledger.samples
+        if sample.kind is SampleKind.STARTUP_END
+    ]
     if ledger.process_used_bytes is None or ledger.used_before_bytes is None or not ends:
         return None
     if any(sample.others_bytes is not None for sample in ledger.samples):
@@ -305,8 +310,9 @@ def sum_owners(state: AllocatorState) -> Counter[LedgerPart]:
 
 
 class _OutsideParts:
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, *, is_attributable: bool) -> None:
         self._ledger = ledger
+        self._is_attributable = is_attributable
         self._parts: Counter[LedgerPart] = Counter()
         self._last: MemorySample | None = None
         self._end = find_last_start(ledger)
@@ -335,7 +341,11 @@ class _OutsideParts:
         else:
             change = 0
         if growth := sample.outside_bytes - self._last.outside_bytes - change:
-            part, cause, is_graph = self._find_cause(self._last, sample)
+            part, cause, is_graph = (
+                self._find_cause(self._last, sample)
+                if self._is_attributable
+                else (LedgerPart.REMAINDER, "", False)
+            )
             # Nothing can release more than it has.
             limit = max(growth, -max(self._parts[part], 0)) if growth < 0 else growth
             self._add(part, cause, is_graph, limit)

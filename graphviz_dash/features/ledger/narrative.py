@@ -89,7 +89,9 @@ def describe_memory(ledger: MemoryLedger) -> str:
     text += f"; {format_bytes(abs(remainder))} without a known cause."
     if ledger.others_change:
         change = format_signed_bytes(ledger.others_change)
-        text += f" Other processes changed by {change} meanwhile, so the parts are approximate."
+        text += (
+            f" Other processes changed by {change} meanwhile, which this recording cannot separate."
+        )
     return text
 
 

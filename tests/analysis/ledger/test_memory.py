@@ -106,6 +106,9 @@ def test_other_processes_that_change_are_noticed() -> None:
         built = build_memory_ledger(make_ledger(process_used_bytes=used))
         assert built is not None
         assert built.others_change == (None if change is None else change * MIB)
+        causes = {growth.part for growth in built.growths}
+        assert (LedgerPart.KERNELS in causes) == (not change)
+        assert all(sum(moment.parts.values()) == moment.used for moment in built.moments)
 
 
 def test_operators_name_their_libraries() -> None:
