@@ -118,7 +118,7 @@ def format_limits(request: Request) -> str:
 
 
 def _import_upload(request: Request) -> str:
-    from graphviz_dash.ingest.cache import CACHE_VARIABLE
+    from graphviz_dash.ingest.cache_folder import CACHE_VARIABLE
 
     os.environ[CACHE_VARIABLE] = "off"  # uploads are not cached
     folder = Path(request.folder)

@@ -33,6 +33,7 @@ from graphviz_dash.ingest.cache_entry import (
     read_entry_info,
     write_entry,
 )
+from graphviz_dash.ingest.cache_folder import find_cache_folder
 from graphviz_dash.ingest.kineto.columns import SCHEMAS
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
@@ -270,22 +271,3 @@ def _measure_size(folder: Path) -> int:
             return sum(file.stat(follow_symlinks=False).st_size for file in files)
     except OSError:
         return 0
-
-
-CACHE_VARIABLE: Final = "GRAPHVIZ_DASH_CACHE"
-"""Environment variable: folder of the caches, or ``off``."""
-
-
-def find_cache_folder() -> Path | None:
-    """Return the folder from :data:`CACHE_VARIABLE` or XDG. None if disabled or without a home."""
-    setting = os.environ.get(CACHE_VARIABLE, "")
-    if setting.lower() == "off":
-        return None
-    if setting:
-        return Path(setting).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        base_folder = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
-    except RuntimeError:  # no home folder
-        return None
-    return base_folder / "graphviz-dash" / "traces"

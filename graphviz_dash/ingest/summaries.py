@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from graphviz_dash import __version__
 from graphviz_dash.bundle.files import get_account
-from graphviz_dash.ingest.cache import find_cache_folder
+from graphviz_dash.ingest.cache_folder import find_cache_folder
 from graphviz_dash.ingest.identity import Identity
 
 _LAYOUT: Final = 1

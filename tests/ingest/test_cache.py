@@ -22,12 +22,12 @@ from graphviz_dash.ingest import cache as module
 from graphviz_dash.ingest import cache_entry as entries
 from graphviz_dash.ingest import load
 from graphviz_dash.ingest.cache import (
-    CACHE_VARIABLE,
     TraceCache,
     find_damaged,
     get_default_cache,
     open_trace,
 )
+from graphviz_dash.ingest.cache_folder import CACHE_VARIABLE
 from graphviz_dash.ingest.kineto.columns import SCHEMAS
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits

@@ -11,7 +11,7 @@ import pytest
 from graphviz_dash.analysis.comparison import compare
 from graphviz_dash.app.cli.main import main
 from graphviz_dash.cli.text import output
-from graphviz_dash.ingest.cache import CACHE_VARIABLE
+from graphviz_dash.ingest.cache_folder import CACHE_VARIABLE
 from tests.builders import make_experiment, make_run
 
 Listing = Callable[..., str]

@@ -28,7 +28,7 @@ from graphviz_dash.app.overview import page as overview
 from graphviz_dash.app.overview.experiment_card import build_card, build_card_message
 from graphviz_dash.bundle import read
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.cache import CACHE_VARIABLE
+from graphviz_dash.ingest.cache_folder import CACHE_VARIABLE
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.ingest.summaries import get_default_summaries
 from graphviz_dash.ui.page.time_bars import format_placeholder_bars, format_time_bars
@@ -343,6 +343,15 @@ def test_the_first_page_waits_for_neither_analysis_nor_tables() -> None:
     assert not {"numpy", "pandas", "polars", "pyarrow", "PIL"} & packages
     # Values and words of what is missing or failed, which import nothing.
     assert {name.rpartition(".")[2] for name in analysis} <= {"analysis", "absence", "failures"}
+
+
+def test_summaries_of_the_cards_load_no_table_library() -> None:
+    """The process of the cards starts with the server."""
+    code = "import graphviz_dash.ingest.summaries, sys; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert not {"numpy", "polars", "pyarrow"} & set(done.stdout.split())
 
 
 def test_the_icon_of_the_tab_is_ours() -> None:

@@ -21,7 +21,7 @@ from graphviz_dash.app.hosting.cards_client import Card, FirstCards, SearchMessa
 from graphviz_dash.app.hosting.document import DocumentMiddleware, complete_document
 from graphviz_dash.app.overview import early_cards
 from graphviz_dash.app.overview.early_cards import build_early_cards
-from graphviz_dash.ingest.cache import CACHE_VARIABLE
+from graphviz_dash.ingest.cache_folder import CACHE_VARIABLE
 from graphviz_dash.ui.state import catalogue
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry
 from graphviz_dash.ui.state.uploads import UPLOADS

@@ -18,7 +18,7 @@ from graphviz_dash.app.hosting.cards_client import Card, FirstCards
 from graphviz_dash.app.overview import page as overview
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest import summaries
-from graphviz_dash.ingest.cache import CACHE_VARIABLE
+from graphviz_dash.ingest.cache_folder import CACHE_VARIABLE
 from graphviz_dash.ingest.identity import measure_identity
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.ui.page import frame

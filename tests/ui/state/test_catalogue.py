@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.ingest.cache import CACHE_VARIABLE
+from graphviz_dash.ingest.cache_folder import CACHE_VARIABLE
 from graphviz_dash.ui.state import catalogue
 from tests.builders import make_run
 
