@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import wraps
+from itertools import dropwhile
 from time import perf_counter_ns
 from types import ModuleType
 from typing import Any, Final
@@ -175,12 +176,15 @@ class PhaseWatch:
 def name_command(command: Any) -> str:
     """Return the program of a command of ``subprocess``, with the module that Python runs.
 
-    Arguments are omitted, because they may contain secrets.
+    Arguments and variables set before it are omitted, because they may contain secrets.
     """
     if isinstance(command, str | bytes | os.PathLike):
         words = os.fsdecode(command).split()
     else:
         words = [os.fsdecode(word) for word in command]
+        if len(words) == 1:  # may be a line for a shell
+            words = words[0].split()
+    words = list(dropwhile(lambda word: "=" in word, words))
     name = os.path.basename(words[0]) if words else ""
     if name.startswith("python") and words[1:2] == ["-m"]:
         name = " ".join([name, *words[1:3]])

@@ -166,6 +166,8 @@ def test_short_waits_are_omitted(recorder: Recorder, monkeypatch: pytest.MonkeyP
         (["/usr/bin/python3", "run.py", "--key", "s"], "python3"),
         ("nvidia-smi -L", "nvidia-smi"),
         (b"/bin/ls", "ls"),
+        ("TOKEN=secret /usr/bin/make all", "make"),
+        (["TOKEN=secret make --key=s"], "make"),
         ([], ""),
     ],
 )
