@@ -117,12 +117,14 @@ class _Version:
 
     def _measure_rest(self) -> tuple[float, float]:
         """Return the relative time and the instructions of a replay with the recorder at rest."""
-        recorder = (*self._command, "collect", "-o", "out", "--skip", "5", "--steps", "0", "--")
+        # Not the command ``collect``, whose entry point is that of this clone's environment.
+        recorder = (sys.executable, "-P", "-m", "collectors")
+        options = ("-o", "out", "--skip", "5", "--steps", "0", "--")
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch)
             (folder / "train.py").write_text(_PROGRAM, encoding="utf-8")
             environment = self._get_environment(_FAKE_TORCH)
-            self._run((*recorder, sys.executable, "train.py"), environment, folder)
+            self._run((*recorder, *options, sys.executable, "train.py"), environment, folder)
             ratio, instructions = json.loads((folder / "measured").read_bytes())
             return ratio, instructions
 
