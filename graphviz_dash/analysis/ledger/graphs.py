@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from graphviz_dash.analysis.ledger.memory import compute_others_change
 from graphviz_dash.analysis.memory.report import iter_segment_spans
 from graphviz_dash.model.ledger import SampleKind, SpanKind
 
@@ -73,7 +74,9 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
     if ledger is None:
         return ()
     nodes = {graph.id: len(graph.nodes) for graph in run.graphs}
-    executables = share_executables(ledger, nodes)
+    # Growth outside the allocator may belong to another process.
+    is_attributable = not compute_others_change(ledger)
+    executables = share_executables(ledger, nodes) if is_attributable else {}
     sharing = find_sharing(run.memory_pass)
     drops = compute_returned(ledger)
     begins = _index(ledger, SampleKind.CAPTURE_BEGIN)
@@ -103,9 +106,13 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
                 nodes=nodes.get(graph.graph),
                 pool=graph.pool,
                 reserved_bytes=_subtract(begin, end, "reserved_bytes"),
-                kernel_bytes=_subtract(begin, after_body, "outside_bytes"),
+                kernel_bytes=(
+                    _subtract(begin, after_body, "outside_bytes") if is_attributable else None
+                ),
                 executable_bytes=executables.get(graph.graph),
-                warm_up_bytes=_subtract(previous, begin, "device_used_bytes"),
+                warm_up_bytes=(
+                    _subtract(previous, begin, "device_used_bytes") if is_attributable else None
+                ),
                 host_bytes=_subtract(begin, end, "host_bytes"),
                 exclusive_bytes=shares.exclusive if shares else None,
                 shared_bytes=shares.shared if shares else None,

@@ -158,7 +158,7 @@ def build_memory_ledger(ledger: Ledger) -> MemoryLedger | None:
     """Build the memory ledger; None without samples."""
     if not ledger.samples:
         return None
-    others_change = _compute_others_change(ledger)
+    others_change = compute_others_change(ledger)
     outside = _OutsideParts(ledger, is_attributable=not others_change)
     failures = _FailedPools(ledger)
     states = {state.sample: state for state in ledger.states}
@@ -246,8 +246,9 @@ _DRIVER_BYTES: Final = 64 << 20
 """Used memory that the driver assigns to no process: 9 MiB on an H100 with driver 580."""
 
 
-def _compute_others_change(ledger: Ledger) -> int | None:
-    """Compare the driver's list with the used memory at the end of the start-up."""
+def compute_others_change(ledger: Ledger) -> int | None:
+    """Compute :attr:`MemoryLedger.others_change` from the driver's list and the used memory at the
+    end of the start-up."""
     ends = [
         sample.device_used_bytes
         for sample in ledger.samples

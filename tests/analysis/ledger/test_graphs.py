@@ -53,6 +53,13 @@ def test_each_graph_adds_pool_kernels_and_its_share_of_the_executables() -> None
     assert first.host_bytes == 4 * MIB
 
 
+def test_no_graph_gets_memory_that_may_belong_to_another_process() -> None:
+    ledger = make_ledger(process_used_bytes=590 * MIB)
+    first, *_ = build_graph_ledgers(replace(make_run(), ledger=ledger))
+    assert first.reserved_bytes == first.added_bytes == 100 * MIB
+    assert (first.kernel_bytes, first.executable_bytes, first.warm_up_bytes) == (None, None, None)
+
+
 def test_each_graph_has_its_times() -> None:
     first, second, _ = build_graph_ledgers(make_run())
     assert (first.capture_ns, first.driver_ns) == (140 * MS, 50 * MS)
