@@ -97,6 +97,8 @@ class CardMessage(msgspec.Struct, frozen=True, tag="card"):
     card: Card | None
     theme: Theme | None = None
     """Theme of a card with the figures of the traces; None without them."""
+    request: int | None = None
+    """Number of the answered request; None if not requested."""
 
 
 class PassMessage(msgspec.Struct, frozen=True, tag="pass"):
@@ -120,6 +122,8 @@ class CardRequest(msgspec.Struct, frozen=True):
     """None to look at all experiments again."""
     theme: Theme | None = None
     """Theme of the full card; None for the card without traces."""
+    number: int = 0
+    """Number of the request; requests are answered in this order."""
 
 
 def lower_priority(process: int) -> None:
@@ -148,6 +152,8 @@ class FirstCards:
         self._prepared_arguments: Sequence[str] | None = None
         self._clock = clock
         self._last_pass_s: float | None = None
+        self._last_request = 0
+        self._last_answer = 0
 
     def begin(self, arguments: Sequence[str]) -> None:
         """Start the process, unless a server of these ``arguments`` has begun already.
@@ -212,15 +218,19 @@ class FirstCards:
         identity = compute_identity(path)
         key = (str(path), theme)
         with self._changed:
-            previous = message = self._cards.get(key)
-            if message is None or message.identity != identity:
-                self._request(CardRequest(str(path), theme))
-                while message is previous and self._process is not None:
+            if (message := self._find_message(key, identity)) is None:
+                self._last_request = number = self._last_request + 1
+                self._request(CardRequest(str(path), theme, number))
+                # A message of an earlier version may arrive before the answer.
+                while (
+                    (message := self._find_message(key, identity)) is None
+                    and self._last_answer < number
+                    and self._process is not None
+                ):
                     self._changed.wait(None if poll is None else _POLL_S)
-                    message = self._cards.get(key)
                     if poll is not None:
                         poll()
-        return message.card if message is not None and message.identity == identity else None
+        return None if message is None else message.card
 
     def load_cached_cards(self, paths: Sequence[Path], theme: Theme) -> None:
         """Load cards from the cache, without waiting for the process."""
@@ -249,12 +259,8 @@ class FirstCards:
     def find_current_card(self, path: Path, theme: Theme | None) -> Card | None:
         """Return the card of the experiment at ``path`` if it is known and current."""
         with self._changed:
-            message = self._cards.get((str(path), theme))
-        return (
-            message.card
-            if message is not None and message.identity == compute_identity(path)
-            else None
-        )
+            message = self._find_message((str(path), theme), compute_identity(path))
+        return None if message is None else message.card
 
     def find_cards(self, paths: Iterable[Path]) -> list[Card | None]:
         """Return the last known cards; experiments may have changed."""
@@ -297,6 +303,11 @@ class FirstCards:
             if self._process is not None:
                 self._process.kill()
 
+    def _find_message(self, key: tuple[str, Theme | None], identity: bytes) -> CardMessage | None:
+        """Find the message for an identity; the caller holds the lock."""
+        message = self._cards.get(key)
+        return message if message is not None and message.identity == identity else None
+
     def _request(self, request: CardRequest) -> None:
         """Send a request to the process; the caller holds the lock."""
         if self._process is not None and self._process.stdin is not None:
@@ -319,6 +330,7 @@ class FirstCards:
                             self._last_pass_s = self._clock()
                         else:
                             self._cards[message.path, message.theme] = message
+                            self._last_answer = message.request or self._last_answer
                         self._changed.notify_all()
         finally:
             # First, because its number may be another process's once it is waited for.

@@ -136,10 +136,12 @@ class _Cards:
         )
         card = decode_card(content) if digest == identity.digest else None
         if card is not None:
-            self._write(CardMessage(request.path, identity.digest, card, request.theme))
+            self._write(
+                CardMessage(request.path, identity.digest, card, request.theme, request.number)
+            )
             return
         message = self._build(folder, request.theme)
-        self._write(message)
+        self._write(msgspec.structs.replace(message, request=request.number))
         if cache is not None:
             cache.store(kind, _summarise(message, identity))
 

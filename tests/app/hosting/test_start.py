@@ -111,6 +111,39 @@ def test_a_process_ends_by_itself_for_few_experiments(tmp_path: Path) -> None:
     process.stdin.close()
 
 
+OUTDATED_FIRST = """
+import os, sys, time
+from pathlib import Path
+import msgspec
+from graphviz_dash.app.hosting.cards_client import CardMessage, CardRequest
+from graphviz_dash.ingest.identity import compute_identity
+from graphviz_dash.app.overview.experiment_card import build_card_message
+
+def write(message):
+    os.write(1, msgspec.json.encode(message) + b"\\n")
+
+for line in sys.stdin:
+    request = msgspec.json.decode(line, type=CardRequest)
+    message = build_card_message(Path(request.path))
+    write(msgspec.structs.replace(message, identity=b"earlier", card=None))
+    time.sleep(0.3)  # the reader sees the first message alone
+    write(msgspec.structs.replace(message, request=request.number))
+"""
+
+
+def test_a_card_of_an_earlier_version_is_no_answer(
+    tmp_path: Path, cards: FirstCards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "outdated_first.py").write_text(OUTDATED_FIRST)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(cards_client, "_PROGRAM", "outdated_first")
+    path = make_experiment(tmp_path / "toy")
+    cards.start([str(tmp_path)])
+    assert cards.get_card(path) == build_card_message(path).card
+    make_run(path, "compile")
+    assert cards.get_card(path) == build_card_message(path).card
+
+
 def test_a_process_stays_for_many_experiments(
     tmp_path: Path, cards: FirstCards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
