@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from cuda.bindings import driver, nvrtc, runtime
+from cuda.bindings import driver, runtime
 
 from collectors.driver.calls import call
+from collectors.launch.kernels import Latch, load_kernels
 from graphviz_dash.model.launch import LaunchMeasure, Topology
 
 Samples = dict[LaunchMeasure, int]
@@ -135,7 +136,7 @@ class LaunchBenchmark:
         call(runtime.cudaEventRecord, self._end, stream)
         self._latch.release()
         call(runtime.cudaStreamSynchronize, stream)
-        if not self._latch.timed_out:
+        if not self._latch.gave_up:
             elapsed_ms = call(runtime.cudaEventElapsedTime, self._begin, self._end)
             samples[measure] = round(elapsed_ms * 1e6)
         return cpu_ns
@@ -218,72 +219,3 @@ class LaunchBenchmark:
         """Return the capture status (0: none), the graph, and the next node's dependencies."""
         info = call(driver.cuStreamGetCaptureInfo, int(stream))
         return int(info[0]), info[2], list(info[3] or ())
-
-
-_SOURCE: Final = rb"""
-extern "C" __global__ void empty() {}
-
-// Waits until the host sets the latch; gives up after a time, so that nothing hangs for ever.
-extern "C" __global__ void hold(volatile int *latch, unsigned long long nanoseconds) {
-    unsigned long long begin, now;
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
-    do {
-        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-    } while (now - begin < nanoseconds && *latch == 0);
-    if (*latch == 0) latch[1] = 1;
-}
-"""
-
-HOLD_NS: Final = 2_000_000_000
-"""Maximum wait of the holding kernel."""
-
-
-def load_kernels() -> tuple[Any, Any]:
-    """Return the functions ``empty`` and ``hold``, compiled for the current device."""
-    attribute = driver.CUdevice_attribute
-    device = call(driver.cuCtxGetDevice)
-    major = call(
-        driver.cuDeviceGetAttribute,
-        attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-        device,
-    )
-    minor = call(
-        driver.cuDeviceGetAttribute,
-        attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-        device,
-    )
-    options = [f"--gpu-architecture=sm_{major}{minor}".encode()]
-    program = call(nvrtc.nvrtcCreateProgram, _SOURCE, b"launch.cu", 0, [], [])
-    call(nvrtc.nvrtcCompileProgram, program, len(options), options)
-    code = b" " * call(nvrtc.nvrtcGetCUBINSize, program)
-    call(nvrtc.nvrtcGetCUBIN, program, code)
-    module = call(driver.cuModuleLoadData, code)
-    return (
-        call(driver.cuModuleGetFunction, module, b"empty"),
-        call(driver.cuModuleGetFunction, module, b"hold"),
-    )
-
-
-class Latch:
-    """Two words in pinned host memory: release flag and timeout flag."""
-
-    def __init__(self) -> None:
-        address = int(call(driver.cuMemHostAlloc, 8, driver.CU_MEMHOSTALLOC_DEVICEMAP))
-        self._words = (ctypes.c_int * 2).from_address(address)
-        self.arguments = (
-            (address, HOLD_NS),
-            (ctypes.c_void_p, ctypes.c_ulonglong),
-        )
-
-    def reset(self) -> None:
-        """Reset the flags before launching the kernel."""
-        self._words[0] = self._words[1] = 0
-
-    def release(self) -> None:
-        """Release the kernel."""
-        self._words[0] = 1
-
-    @property
-    def timed_out(self) -> bool:
-        """The kernel stopped waiting on its own."""
-        return bool(self._words[1])

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from pathlib import Path
-from typing import Final
 
 import click
 
 from collectors.collection.requirements import require
-from collectors.workloads import Factory, import_users_module
 from graphviz_dash.errors import InputError, escape_control_characters
 
 CALIBRATION = "collectors.predict.calibration"
@@ -54,8 +51,8 @@ def predict(
     one traces the eager step. `graphviz-dash calibrate` creates a calibration from the result.
     """
     require("torch", "cuda.bindings")
-    from collectors.predict.cli import load_suite
     from collectors.predict.run import SuiteRecording, record_suite
+    from collectors.predict.suites import load_suite
 
     factories = load_suite(suite)
     names = tuple(part.strip() for part in only.split(",")) if only else tuple(factories)
@@ -91,31 +88,3 @@ def predict(
         )
     if failures:
         raise click.exceptions.Exit(1)
-
-
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}", re.IGNORECASE)
-
-
-def load_suite(module: str) -> dict[str, Factory]:
-    """Load the suite in ``module``, preferring the working folder.
-
-    Raises:
-        InputError: The module or its dictionary is missing, or a name is not valid as a folder.
-    """
-    option = f"--suite {module}"
-    try:
-        loaded = import_users_module(module)
-    except ModuleNotFoundError as error:
-        # Only the requested module; a missing import inside it is a different error.
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise
-        raise InputError(option, f"no module {module!r}", "an importable module") from error
-    suite = getattr(loaded, "SUITE", None)
-    if not isinstance(suite, dict) or not suite or not all(map(callable, suite.values())):
-        raise InputError(
-            option, "the module defines no suite", "a dictionary SUITE from names to factories"
-        )
-    for name in suite:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise InputError(option, f"the name {name!r}", "letters, digits, '_', '-' and '.'")
-    return suite

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
-from msgspec import Struct
 
 from collectors.collection.machine import read_machine_environment
+from collectors.predict.requests import EAGER, GRAPH, RESULT_PREFIX, SuiteRequest
 from collectors.process.lifeline import PARENT
 from collectors.process.python import PYTHON, SAFE_PATH
 from collectors.process.requests import ABSENT_FILE, FAILURE_FILE, TRACE_FILE
@@ -41,25 +41,6 @@ from graphviz_dash.model.run import (
     WorkloadInfo,
 )
 from graphviz_dash.model.timings import CleanTimings
-
-
-class SuiteRequest(Struct, frozen=True):
-    """Request to run the workloads of a suite in one process."""
-
-    kind: Literal["clean", "traced"]
-    """Time without a profiler, or trace eagerly."""
-    suite: str
-    names: tuple[str, ...]
-    seed: int
-    warmup: int
-    iterations: int
-    """Replays per timed series."""
-    eager_iterations: int
-    """Eager steps per timed series."""
-    traced_iterations: int
-    out: str
-    """Folder with an empty subfolder per workload."""
-
 
 T = TypeVar("T")
 
@@ -132,7 +113,7 @@ def _run_workloads(
             iterations=recording.iterations,
             eager_iterations=recording.eager_iterations,
             traced_iterations=recording.traced_iterations,
-            out=str(scratch / kind),
+            folder=str(scratch / kind),
         )
         file = scratch / f"{kind}.json"
         file.write_bytes(msgspec.json.encode(request))
@@ -163,8 +144,8 @@ def _run_worker(request: Path, on_done: Callable[[str], object]) -> int:
     ) as process:
         try:
             for line in process.stdout or ():
-                if line.startswith(DONE):
-                    on_done(escape_control_characters(line.removeprefix(DONE).rstrip()))
+                if line.startswith(RESULT_PREFIX):
+                    on_done(escape_control_characters(line.removeprefix(RESULT_PREFIX).rstrip()))
             return process.wait()
         finally:
             # On interrupt, end the worker. Killing a finished one has no effect.
@@ -243,9 +224,3 @@ def _write_bundles(
 
 def _read_optional(file: Path, kind: type[T]) -> T | None:
     return msgspec.json.decode(file.read_bytes(), type=kind) if file.exists() else None
-
-
-EAGER: Final = "eager.json"
-GRAPH: Final = "graph.json"
-
-DONE: Final = "done: "

@@ -22,8 +22,8 @@ from collectors.passes.executor import CostListener, warm_up
 from collectors.passes.modes import prepare_mode
 from collectors.passes.step_timing import time_steps
 from collectors.passes.traced_steps import trace_steps
-from collectors.predict.cli import load_suite
-from collectors.predict.run import DONE, EAGER, GRAPH, SuiteRequest
+from collectors.predict.requests import EAGER, GRAPH, RESULT_PREFIX, SuiteRequest
+from collectors.predict.suites import load_suite
 from collectors.process.lifeline import exit_with_parent
 from collectors.process.requests import ABSENT_FILE, FAILURE_FILE, TRACE_FILE
 from collectors.workloads import Factory, Step
@@ -40,14 +40,14 @@ def main(arguments: list[str]) -> int:
     suite = load_suite(request.suite)
     work = {"clean": _time_workload, "traced": _trace_workload}[request.kind]
     for name in request.names:
-        folder = Path(request.out) / name
+        folder = Path(request.folder) / name
         with _record_failure(folder, _PASSES[request.kind]), _free_memory():
             begin = time.monotonic()
             step, warmup_ns = _prepare_step(suite[name], request)
             work(step, request, folder, warmup_ns)
             # Free the step's memory before the next step is built.
             del step
-        print(f"{DONE}{name} in {time.monotonic() - begin:.1f} s", flush=True)
+        print(f"{RESULT_PREFIX}{name} in {time.monotonic() - begin:.1f} s", flush=True)
     return 0
 
 

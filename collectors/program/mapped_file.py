@@ -103,7 +103,11 @@ def _find_size(path: Path, length: int) -> int:
 _mmap: Final[Any] = ctypes.CDLL(None, use_errno=True).mmap
 _mmap.restype = ctypes.c_void_p
 _mmap.argtypes = [
-    *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int),
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
     ctypes.c_long,
 ]
 _MAP_ERROR: Final = ctypes.c_void_p(-1).value

@@ -61,7 +61,14 @@ class ReplayCounter:
     """
 
     __slots__ = (
-        *("_graph", "awake", "follows", "id", "note", "number", "replays", "tick"),
+        "_graph",
+        "awake",
+        "follows",
+        "id",
+        "note",
+        "number",
+        "replays",
+        "tick",
         "timed_at",
     )
 

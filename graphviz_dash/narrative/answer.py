@@ -19,7 +19,7 @@ from graphviz_dash.analysis.metrics.low_confidence import count_while_nodes
 from graphviz_dash.analysis.metrics.program_step import list_step_times
 from graphviz_dash.analysis.metrics.run_selection import has_same_mode
 from graphviz_dash.analysis.prediction.predict import Recommendation
-from graphviz_dash.analysis.step_comparison.time_by_category import MainCause, find_main_cause
+from graphviz_dash.analysis.step_comparison.main_cause import MainCause, find_main_cause
 from graphviz_dash.analysis.step_comparison.waterfall import Basis, Cause
 from graphviz_dash.analysis.trace.kernel_names import shorten_name
 from graphviz_dash.errors import escape_control_characters

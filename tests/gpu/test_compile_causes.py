@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
 from graphviz_dash.features.torch_compile.analysis.causes import find_compile_causes
-from graphviz_dash.features.torch_compile.analysis.saving_range import CompileCause
 from graphviz_dash.model.absence import Fact, Missing
 
 pytest.importorskip("torch", reason="needs a CUDA GPU; torch is not installed")

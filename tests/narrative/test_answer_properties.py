@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.comparison.verdict import Outcome
-from graphviz_dash.analysis.step_comparison.time_by_category import find_main_cause
+from graphviz_dash.analysis.step_comparison.main_cause import find_main_cause
 from graphviz_dash.analysis.step_comparison.waterfall import Basis, Cause, CauseTimes, Waterfall
 from graphviz_dash.analysis.step_comparison.work_pairs import WorkPairs
 from graphviz_dash.model.absence import Missing

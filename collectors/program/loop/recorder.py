@@ -356,7 +356,7 @@ def _list_shapes(inputs: tuple[Any, ...]) -> tuple[tuple[int, ...], ...]:
 
 
 def _is_input(value: Any) -> bool:
-    # The check for parameters is written in Python, and marks tensors of other types so.
+    # `isinstance(value, Parameter)` runs Python code, which reads this attribute for plain tensors.
     if type(value) is torch.Tensor:
         return not getattr(value, "_is_param", False)
     return isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter)

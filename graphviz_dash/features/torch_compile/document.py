@@ -14,10 +14,10 @@ from graphviz_dash.exports.documents.values import (
     build,
     drop_missing,
 )
+from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
 from graphviz_dash.features.torch_compile.analysis.program_tree import TreeBox
 from graphviz_dash.features.torch_compile.analysis.report import CompileReport
 from graphviz_dash.features.torch_compile.analysis.rule_outcomes import CompileRuleOutcome
-from graphviz_dash.features.torch_compile.analysis.saving_range import CompileCause
 from graphviz_dash.features.torch_compile.analysis.step_time import StepTime
 from graphviz_dash.features.torch_compile.narrative import STEP_TIME_METHOD, summarize_compilation
 from graphviz_dash.model.compile_rules import COMPILE_RULES

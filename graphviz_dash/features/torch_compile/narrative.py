@@ -15,8 +15,8 @@ from graphviz_dash.model.compile_rules import COMPILE_RULES, CompileRuleId
 from graphviz_dash.units import format_ns, pluralize
 
 if TYPE_CHECKING:
+    from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
     from graphviz_dash.features.torch_compile.analysis.report import CompileReport
-    from graphviz_dash.features.torch_compile.analysis.saving_range import CompileCause
     from graphviz_dash.model.run import Run
 
 PART_MEANINGS: Final[Mapping[StepPart, str]] = {

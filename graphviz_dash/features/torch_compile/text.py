@@ -15,10 +15,10 @@ from graphviz_dash.cli.text.output import (
     print_table,
     print_text,
 )
+from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
 from graphviz_dash.features.torch_compile.analysis.program_tree import ProgramTree, TreeBox
 from graphviz_dash.features.torch_compile.analysis.report import CompileReport
 from graphviz_dash.features.torch_compile.analysis.rule_outcomes import CompileRuleOutcome
-from graphviz_dash.features.torch_compile.analysis.saving_range import CompileCause
 from graphviz_dash.features.torch_compile.narrative import (
     SAVING_METHOD,
     STEP_TIME_METHOD,

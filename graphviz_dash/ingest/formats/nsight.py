@@ -223,7 +223,7 @@ class _ReportReader(Struct):
     def _build_head(self, tables: set[str]) -> str:
         gpus = []
         if "TARGET_INFO_GPU" in tables:
-            columns = (*("id", "name", "totalMemory", "smCount", "computeMajor", "computeMinor"),)
+            columns = "id", "name", "totalMemory", "smCount", "computeMajor", "computeMinor"
             for row in self._iter_rows("TARGET_INFO_GPU", columns):
                 ident, name, memory, count, major, minor = row
                 if isinstance(ident, int) and isinstance(name, str):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from collectors.predict import run
-from collectors.predict.cli import load_suite
 from collectors.predict.run import SuiteRecording, record_suite
+from collectors.predict.suites import load_suite
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import ExecutionMode, Pass
@@ -18,10 +18,10 @@ import gzip, json, sys
 from pathlib import Path
 
 request = json.loads(Path(sys.argv[1]).read_text())
-with open(Path(request["out"]).parent / "starts.txt", "a") as file:
+with open(Path(request["folder"]).parent / "starts.txt", "a") as file:
     file.write(request["kind"] + " " + ",".join(request["names"]) + "\\n")
 for name in request["names"]:
-    folder = Path(request["out"]) / name
+    folder = Path(request["folder"]) / name
     if name == "raises" and request["kind"] == "clean":
         failure = {"stage": "clean", "error": "RuntimeError", "message": "no", "location": None,
                    "traceback": ""}

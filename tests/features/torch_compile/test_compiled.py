@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from graphviz_dash.analysis.prediction.calibration import load_shipped_calibration
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 from graphviz_dash.analysis.trace.steps import find_steps
+from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
 from graphviz_dash.features.torch_compile.analysis.causes import find_compile_causes
 from graphviz_dash.features.torch_compile.analysis.clean_step import (
     CpuPiece,
@@ -21,7 +22,6 @@ from graphviz_dash.features.torch_compile.analysis.inputs import (
 )
 from graphviz_dash.features.torch_compile.analysis.program_tree import BoxKind, build_program_tree
 from graphviz_dash.features.torch_compile.analysis.rule_outcomes import build_rule_outcomes
-from graphviz_dash.features.torch_compile.analysis.saving_range import CompileCause
 from graphviz_dash.features.torch_compile.analysis.savings import GAIN_EXPONENT, StepCosts
 from graphviz_dash.features.torch_compile.analysis.step_regions import divide_into_regions
 from graphviz_dash.features.torch_compile.analysis.step_time import (

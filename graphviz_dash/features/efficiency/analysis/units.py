@@ -14,14 +14,14 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.features.efficiency.analysis.formulas import attention, engines, layers, matrix
-from graphviz_dash.features.efficiency.analysis.formulas.matrix import Formula, measure_tensor
-from graphviz_dash.features.efficiency.analysis.formulas.pointwise import FORMULAS as POINTWISE
-from graphviz_dash.features.efficiency.analysis.formulas.pointwise import (
+from graphviz_dash.features.efficiency.analysis.formulas.lists import (
     compute_list_work,
-    compute_pointwise,
     count_list_passes,
     find_element_bytes,
 )
+from graphviz_dash.features.efficiency.analysis.formulas.matrix import Formula, measure_tensor
+from graphviz_dash.features.efficiency.analysis.formulas.pointwise import FORMULAS as POINTWISE
+from graphviz_dash.features.efficiency.analysis.formulas.pointwise import compute_pointwise
 from graphviz_dash.features.efficiency.analysis.items import WorkItem
 from graphviz_dash.features.efficiency.analysis.operator_call import (
     OperatorCall,

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
+from graphviz_dash.features.torch_compile.analysis.cause import CompileCause, find_first_rule
 from graphviz_dash.features.torch_compile.analysis.dynamo_causes import (
     find_break_causes,
     find_recompile_causes,
@@ -30,11 +31,7 @@ from graphviz_dash.features.torch_compile.analysis.recording_causes import (
     find_skip_causes,
     find_warning_causes,
 )
-from graphviz_dash.features.torch_compile.analysis.saving_range import (
-    CompileCause,
-    compute_gain_range,
-    find_first_rule,
-)
+from graphviz_dash.features.torch_compile.analysis.saving_range import compute_gain_range
 from graphviz_dash.features.torch_compile.analysis.savings import (
     StepCosts,
     predict_gain,

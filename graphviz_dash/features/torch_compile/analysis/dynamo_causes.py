@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from graphviz_dash.features.torch_compile.analysis.cause import CompileCause, find_first_rule
 from graphviz_dash.features.torch_compile.analysis.fixed_step import (
     merge_breaks,
     merge_compilations,
 )
 from graphviz_dash.features.torch_compile.analysis.inputs import get_frame_lines
-from graphviz_dash.features.torch_compile.analysis.saving_range import CompileCause, find_first_rule
 from graphviz_dash.features.torch_compile.analysis.savings import (
     StepCosts,
     predict_gain,

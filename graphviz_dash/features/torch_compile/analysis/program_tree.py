@@ -8,7 +8,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
-from graphviz_dash.features.torch_compile.analysis.saving_range import CompileCause
+from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
 from graphviz_dash.features.torch_compile.analysis.step_time import StepTime
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import (

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
+from graphviz_dash.features.torch_compile.analysis.cause import CompileCause, find_first_rule
 from graphviz_dash.features.torch_compile.analysis.fixed_step import (
     convert_to_graphs,
     remove_copies,
@@ -24,7 +25,6 @@ from graphviz_dash.features.torch_compile.analysis.inputs import (
     get_call_lines,
     get_frame_lines,
 )
-from graphviz_dash.features.torch_compile.analysis.saving_range import CompileCause, find_first_rule
 from graphviz_dash.features.torch_compile.analysis.savings import (
     StepCosts,
     predict_gain,

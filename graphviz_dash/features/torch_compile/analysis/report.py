@@ -24,6 +24,7 @@ from graphviz_dash.analysis.trace.integrity import (
     select_launched_steps,
 )
 from graphviz_dash.analysis.trace.steps import Step, find_steps
+from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
 from graphviz_dash.features.torch_compile.analysis.causes import find_compile_causes
 from graphviz_dash.features.torch_compile.analysis.inputs import (
     find_first_call,
@@ -38,7 +39,6 @@ from graphviz_dash.features.torch_compile.analysis.rule_outcomes import (
     CompileRuleOutcome,
     build_rule_outcomes,
 )
-from graphviz_dash.features.torch_compile.analysis.saving_range import CompileCause
 from graphviz_dash.features.torch_compile.analysis.step_time import StepTime, compute_step_time
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import Compilation, CompiledFrame, UserLine

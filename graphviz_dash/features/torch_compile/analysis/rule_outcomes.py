@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from graphviz_dash.features.torch_compile.analysis.saving_range import CompileCause
+from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
 from graphviz_dash.features.torch_compile.analysis.step_time import StepTime
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import Compilation, CompilationFact

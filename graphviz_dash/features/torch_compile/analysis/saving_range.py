@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
 from msgspec import Struct
-
-from graphviz_dash.model.absence import Missing
-from graphviz_dash.model.compilation import UserLine
-from graphviz_dash.model.compile_rules import CompileRuleId
 
 MIN_GAIN_RATIO: Final = 0.6
 MAX_GAIN_RATIO: Final = 2.1
@@ -54,36 +49,3 @@ def compute_gain_range(
     return GainRange(
         max(0.0, low), max(gain_ns, min(high, max_ns)), half_range_ns, gain_ns > half_range_ns
     )
-
-
-class CompileCause(Struct, frozen=True):
-    """A place in the program that keeps a compiled step from being one replay."""
-
-    rule: CompileRuleId
-    """Violated rule; the rule describes the fix."""
-    reason: str
-    """torch's message."""
-    lines: tuple[UserLine, ...]
-    """Lines of the program, innermost first; empty if unknown."""
-    frames: tuple[str, ...]
-    """Affected compilations."""
-    count: int
-    gain_ns: float | Missing
-    """Predicted gain per clean step from a fix, in ns."""
-    one_time_ns: int | None
-    """One-time cost of the resulting compilations; None if unknown."""
-    gain_range: GainRange | None = None
-    """Interval of ``gain_ns``; None if unknown."""
-    details: tuple[str, ...] = ()
-    """Failed guards, operators, or inputs with their sizes."""
-    hints: tuple[str, ...] = ()
-    """Suggestions from torch."""
-    link: str | None = None
-    """Link to torch's documentation."""
-
-
-def find_first_rule(
-    text: str, rules: Iterable[tuple[re.Pattern[str], CompileRuleId]], default: CompileRuleId
-) -> CompileRuleId:
-    """Return the first rule whose pattern matches ``text``."""
-    return next((rule for pattern, rule in rules if pattern.search(text)), default)

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 from graphviz_dash.analysis.trace.steps import Step
-from graphviz_dash.features.torch_compile.analysis.saving_range import CompileCause
+from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
 from graphviz_dash.features.torch_compile.analysis.step_time import StepDivider, StepSpan
 from graphviz_dash.model.compile_rules import CompileRuleId
 

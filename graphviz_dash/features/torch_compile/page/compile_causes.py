@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import streamlit as st
 
+from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
 from graphviz_dash.features.torch_compile.analysis.report import CompileReport
 from graphviz_dash.features.torch_compile.analysis.rule_outcomes import CompileRuleOutcome
-from graphviz_dash.features.torch_compile.analysis.saving_range import CompileCause
 from graphviz_dash.features.torch_compile.chart import draw_step_parts
 from graphviz_dash.features.torch_compile.narrative import (
     SAVING_METHOD,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from graphviz_dash.features.efficiency.analysis.formulas.pointwise import find_element_bytes
+from graphviz_dash.features.efficiency.analysis.formulas.lists import find_element_bytes
 from graphviz_dash.features.efficiency.analysis.rules.search import (
     ALREADY_FUSED,
     AdviceGroup,
