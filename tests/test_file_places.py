@@ -221,7 +221,7 @@ READS: Final[Mapping[str, Sequence[str]]] = {
         "graphviz_dash/bundle/references.py:read_published_launch",
         "graphviz_dash/features/efficiency/analysis/ceilings_choice.py:load_shipped_ceilings",
         "graphviz_dash/ui/components/creation.py:create_component",
-        "graphviz_dash/ui/components/creation.py:_collect_modules",
+        "graphviz_dash/ui/components/scripts.py:_collect_modules",
     ),
     "tests/test_faults.py::test_each_read_of_a_bundle": (
         "graphviz_dash/bundle/parts.py:_decompress",

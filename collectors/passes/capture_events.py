@@ -6,16 +6,14 @@ Steps outside captures and frames of torch are most of a trace.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from functools import lru_cache
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct, field
 
+from collectors.passes.kernel_parameters import name_parameters
 from graphviz_dash.model.frames import MODULE_FRAME, is_program_frame
 from graphviz_dash.model.marks import CAPTURE
 
@@ -132,44 +130,3 @@ def _has_instant(event: _Event, instants: list[float]) -> bool:
     """
     index = bisect_left(instants, event.ts)
     return index < len(instants) and instants[index] <= event.ts + event.dur
-
-
-_FILE: Final = b'"kernel_file"'
-_TYPES: Final = "Input type"
-_VALUES: Final = "Concrete Inputs"
-_MAX_FILE_BYTES: Final = 1 << 20
-
-
-def name_parameters(event: bytes) -> bytes:
-    """Add the names to a trace event, as concrete inputs of its tensors.
-
-    Other events, and those whose code is not readable, do not change.
-    """
-    if _FILE not in event:
-        return event
-    try:
-        content = msgspec.json.decode(event, type=dict[str, Any])
-        arguments = msgspec.convert(content["args"], dict[str, Any])
-        types, values = (msgspec.convert(arguments[key], list[Any]) for key in (_TYPES, _VALUES))
-        names = _read_names(arguments["kernel_file"], arguments["kernel_name"])
-    except (KeyError, TypeError, msgspec.DecodeError):
-        return event
-    if len(names) < len(types) or len(types) != len(values):
-        return event
-    arguments[_VALUES] = [
-        name if value == "" and kind != "" else value
-        for name, kind, value in zip(names, types, values, strict=False)
-    ]
-    return msgspec.json.encode(content | {"args": arguments})
-
-
-@lru_cache(maxsize=4096)
-def _read_names(file: str, kernel: str) -> tuple[str, ...]:
-    """Return the names of a kernel's parameters; empty if unknown."""
-    try:
-        with Path(file).open("rb") as code:
-            text = code.read(_MAX_FILE_BYTES).decode(errors="replace")
-    except (OSError, ValueError):
-        return ()
-    match = re.search(rf"^def {re.escape(kernel)}\(([^)]*)\)", text, re.MULTILINE)
-    return tuple(entry.split(":")[0].strip() for entry in match[1].split(",")) if match else ()

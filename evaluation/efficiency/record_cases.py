@@ -23,7 +23,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from collectors.ceilings.store import measure_in_process
-from collectors.passes.capture_events import name_parameters
+from collectors.passes.kernel_parameters import name_parameters
 from evaluation.efficiency.cases import CASES, DEVICE, Case, Step, build_products
 from graphviz_dash.bundle.ceilings import write_ceilings
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from graphviz_dash.analysis.comparison.break_even import FIRST_LAUNCH_PART, BreakEven
 from graphviz_dash.analysis.step_comparison.waterfall import Basis, Waterfall
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.numbers import format_spread
-from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
+from graphviz_dash.units import format_ns, format_percent
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.comparison.result import RunComparison
@@ -111,27 +110,3 @@ def _format_signed_saving(saved: float) -> str:
 def describe_rank_wait_method(waterfall: Waterfall) -> str:
     """Describe how waits for ranks were determined; empty if there were none."""
     return _RANKS_METHOD if waterfall.waits_for_ranks else ""
-
-
-def _format_part(name: str, ns: float) -> str:
-    # A first launch may be faster than a step within the variation of steps.
-    if ns < 0 and name == FIRST_LAUNCH_PART:
-        return f"first launch {format_ns(-ns)} less than a step"
-    return f"{name} {format_ns(ns)}"
-
-
-def format_break_even(costs: BreakEven) -> str:
-    """Format the cost in parts, the break-even and the warm-up."""
-    parts = ", ".join(_format_part(name, ns) for name, ns in costs.parts)
-    limit_text = "never" if costs.max_replays is None else format_count(costs.max_replays)
-    fewest = format_count(costs.min_replays)
-    replays = fewest if fewest == limit_text else f"{fewest} to {limit_text}"
-    warm_ups = pluralize(costs.warm_ups, "warm-up iteration")
-    return (
-        f"{format_ns(costs.one_off_ns)} once: {parts}. {format_ns(costs.saving_ns)} saved per "
-        f"replay (95%: {format_ns(costs.low_ns)} to {format_ns(costs.high_ns)}), so it is "
-        f"paid back after {pluralize(costs.replays, 'replay')} (95%: {replays}). "
-        f"The {warm_ups} took {format_ns(costs.warm_up_ns)} and are excluded because they do the "
-        "step's work; including warm-up, it takes "
-        f"{pluralize(costs.replays_without_warmup, 'replay')}."
-    )

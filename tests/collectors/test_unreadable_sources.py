@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from collectors.collection import failures, source_code
-from collectors.compiled.taps import add_callers
+from collectors.compiled.callers import add_callers
 from collectors.doctor import places
 from graphviz_dash.model.absence import Missing
 

@@ -58,12 +58,9 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compile_rules import COMPILE_RULES
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.answer import AnswerPart, build_answer
+from graphviz_dash.narrative.break_even import format_break_even
 from graphviz_dash.narrative.doctor import list_verdicts
-from graphviz_dash.narrative.equation import (
-    describe_compile_savings,
-    describe_waterfall_method,
-    format_break_even,
-)
+from graphviz_dash.narrative.equation import describe_compile_savings, describe_waterfall_method
 from graphviz_dash.narrative.headline import build_headline
 from graphviz_dash.narrative.prediction import format_prediction_score
 from graphviz_dash.narrative.replay_check import (

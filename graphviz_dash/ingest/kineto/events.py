@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Raw, Struct, field
 
-from graphviz_dash.ingest.kineto.trace_head import decode_text
+from graphviz_dash.ingest.kineto.escapes import decode_text
 
 ABSENT: Final = -(1 << 63)
 """A missing argument, null in the tables."""

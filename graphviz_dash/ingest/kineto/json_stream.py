@@ -21,7 +21,7 @@ import msgspec
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.byte_stream import ByteStream, Damage
-from graphviz_dash.ingest.kineto.trace_head import decode_text, hide_invalid_escapes
+from graphviz_dash.ingest.kineto.escapes import decode_text, hide_invalid_escapes
 from graphviz_dash.ingest.limits import Limits
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.app.compare.charts.comparison import draw_break_even
 from graphviz_dash.ingest.load import load_experiment
-from graphviz_dash.narrative.equation import format_break_even
+from graphviz_dash.narrative.break_even import format_break_even
 from tests.experiments import LIFE_NS, make_experiment, make_run
 
 SAMPLES = Path(__file__).parents[3] / "sample_traces"

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from collectors.passes.capture_events import name_parameters, reduce_capture_trace
+from collectors.passes.capture_events import reduce_capture_trace
+from collectors.passes.kernel_parameters import name_parameters
 
 NAME = "triton_poi_fused_add_0"
 CODE = f"""

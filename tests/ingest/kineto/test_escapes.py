@@ -9,8 +9,8 @@ import pytest
 
 from graphviz_dash.ingest.byte_stream import ByteStream
 from graphviz_dash.ingest.kineto import reader, workers
+from graphviz_dash.ingest.kineto.escapes import decode_text, hide_invalid_escapes
 from graphviz_dash.ingest.kineto.reader import read_trace
-from graphviz_dash.ingest.kineto.trace_head import decode_text, hide_invalid_escapes
 from graphviz_dash.ingest.processes import PROCESSES_VARIABLE
 from tests.ingest.kineto.raw_events import read_raw_event
 from tests.trace_builder import TraceBuilder

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from playwright._impl._driver import compute_driver_executable
 
-from graphviz_dash.ui.components.creation import join_modules
+from graphviz_dash.ui.components.scripts import join_modules
 from scripts.wire_types import RESPONSES, ROOT, format_module
 
 TESTS: Final = Path(__file__).parent / "scripts"

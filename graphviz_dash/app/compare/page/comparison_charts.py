@@ -14,7 +14,7 @@ from graphviz_dash.app.compare.charts.comparison import (
 )
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import Evidence
-from graphviz_dash.narrative.equation import format_break_even
+from graphviz_dash.narrative.break_even import format_break_even
 from graphviz_dash.narrative.summary import format_break_even_title
 from graphviz_dash.ui.page.frame import draw_figure, get_figure, show_fold
 from graphviz_dash.ui.page.markup import (

@@ -42,12 +42,12 @@ from graphviz_dash.features.prediction.text import (
 from graphviz_dash.features.ranks.text import print_ranks
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import build_answer, format_answer
+from graphviz_dash.narrative.break_even import format_break_even
 from graphviz_dash.narrative.columns import TEXT, Column
 from graphviz_dash.narrative.doctor import list_verdicts
 from graphviz_dash.narrative.equation import (
     describe_compile_savings,
     describe_rank_wait_method,
-    format_break_even,
     get_step_caveat,
     get_step_name,
 )

@@ -22,7 +22,8 @@ from graphviz_dash.ui.components.component_data import (
     get_theme_colours,
     to_plain_data,
 )
-from graphviz_dash.ui.components.creation import create_component, ignore_change, resolve_selection
+from graphviz_dash.ui.components.creation import create_component, ignore_change
+from graphviz_dash.ui.components.selection import resolve_selection
 
 __all__ = ["build_routes", "render_dag"]
 

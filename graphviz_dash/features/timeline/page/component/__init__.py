@@ -37,7 +37,8 @@ from graphviz_dash.ui.components.component_data import (
     get_theme_colours,
     to_plain_data,
 )
-from graphviz_dash.ui.components.creation import create_component, resolve_selection
+from graphviz_dash.ui.components.creation import create_component
+from graphviz_dash.ui.components.selection import resolve_selection
 from graphviz_dash.ui.state.store import UnknownKeyError
 
 __all__ = ["Selection", "build_routes", "render_timeline"]
