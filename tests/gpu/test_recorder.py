@@ -59,7 +59,9 @@ def test_a_program_prints_and_ends_as_without_us_and_is_seen(
     command = [sys.executable, str(PROGRAMS / program[0]), *program[1:]]
     plain = run(command, tmp_path)
     assert plain.returncode == code, plain.stderr
-    watched = recorded(tmp_path, command, "--skip", "8", "--steps", "4")
+    # A step of the ResNet has more than 2,000 events.
+    options = ("--skip", "8", "--steps", "4", "--window-pause", "5")
+    watched = recorded(tmp_path, command, *options)
     assert (watched.returncode, watched.stdout) == (code, plain.stdout), watched.stderr
     print(watched.stderr[-2000:])
     contents = read_bundle(tmp_path / "out" / "recorded")
