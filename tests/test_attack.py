@@ -56,7 +56,7 @@ def test_a_server_that_lets_all_in_falls(
         attempt(open_server)
 
 
-def test_what_succeeds_is_told_and_so_is_what_crashes(
+def test_successful_attacks_and_crashes_are_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "dashboard", lambda _: open("/dev/null"))  # noqa: SIM115

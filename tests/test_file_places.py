@@ -251,8 +251,7 @@ READS: Final[Mapping[str, Sequence[str]]] = {
     ),
     _SUMMARIES: ("graphviz_dash/ingest/summaries.py:_open",),
     # The recorder's guard handles errors in a program.
-    "tests/collectors/program/test_recorder.py::"
-    "test_what_the_recorder_failed_at_is_told_in_the_bundle": (
+    "tests/collectors/program/test_recorder.py::test_the_bundle_reports_failures_of_the_recorder": (
         "collectors/program/recorder.py:_open_window",
     ),
 }

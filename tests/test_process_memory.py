@@ -23,7 +23,7 @@ print(high - before > 90e6, low < high - 90e6, 49e6 < get_own_memory() - before 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_what_is_taken_and_what_was() -> None:
+def test_used_and_peak_memory_are_read() -> None:
     command = [sys.executable, "-c", _PROGRAM]
     said = subprocess.run(command, check=True, capture_output=True, text=True)
     assert (said.stdout, said.stderr) == ("True True True\n", "")

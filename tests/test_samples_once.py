@@ -7,7 +7,7 @@ from graphviz_dash.ingest.load import load_experiment
 from tests.samples import SAMPLES, compared_sample
 
 
-def test_what_a_test_changes_is_compared_anew() -> None:
+def test_changed_copies_are_compared_again() -> None:
     whole = load_experiment(SAMPLES / "sync-in-step")
     again = load_experiment(SAMPLES / "sync-in-step")
     assert [run is kept for run, kept in zip(whole.runs, again.runs, strict=True)] == [True] * len(

@@ -166,7 +166,7 @@ def test_importing_a_package_loads_nothing_beyond_its_wall(package: str) -> None
     assert inside(found, NEVER | FORBIDDEN[package]) == set()
 
 
-def test_what_a_gpu_server_needs_is_msgspec_alone() -> None:
+def test_a_gpu_server_needs_only_msgspec() -> None:
     names = [
         *modules_of("graphviz_dash.model"),
         *modules_of("graphviz_dash.bundle"),

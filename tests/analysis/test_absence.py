@@ -48,7 +48,9 @@ class TestReasons:
             (make_run("graph"), Fact.MEMORY, "the bundle has no memory statistics"),
         ],
     )
-    def test_where_the_bundle_gives_none(self, run: Run, fact: Fact, reason: str) -> None:
+    def test_a_missing_fact_has_its_recorded_reason(
+        self, run: Run, fact: Fact, reason: str
+    ) -> None:
         missing = explain_missing(run, fact)
         assert (missing.fact, missing.reason) == (fact, reason)
 

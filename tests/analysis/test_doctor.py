@@ -96,7 +96,7 @@ def test_severity_words_are_those_of_the_format() -> None:
     assert {severity.value for severity in Severity} == {"illegal", "silent", "costly"}
 
 
-def test_what_was_broken_leads_and_what_was_left_unchecked_is_together() -> None:
+def test_broken_rules_lead_and_unchecked_rules_are_grouped_by_reason() -> None:
     reason = "no capture came through to the end of the step"
     given = msgspec.structs.replace(
         report(READ),

@@ -86,7 +86,7 @@ class TestProcesses:
             compute_resampled_process_medians([series], 3) == compute_resampled_medians(series, 3)
         ).all()
 
-    def test_what_varies_between_processes_is_covered(self) -> None:
+    def test_variance_between_processes_widens_the_interval(self) -> None:
         # Iterations agree within each process; the processes do not.
         generator = np.random.default_rng(4)
         levels = (1000, 1050, 1100, 1150, 1200)

@@ -39,7 +39,7 @@ def test_a_document_is_read_as_it_was_written(tmp_path: Path) -> None:
         (b"[" * 150, "array|recursion|malformed|truncated"),
     ],
 )
-def test_what_is_none_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+def test_an_invalid_document_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
     file = tmp_path / "note.json"
     file.write_bytes(content)
     with pytest.raises(InputError, match=f"(?i){said}") as caught:

@@ -63,7 +63,7 @@ def test_the_sample_is_read() -> None:
         (lambda d: d["series"][0]["samples"].update(odd=[1]), "odd"),
     ],
 )
-def test_what_is_not_as_the_format_says_is_refused(
+def test_a_launch_file_that_breaks_the_format_is_refused(
     folder: Path, change: Callable[[dict[str, Any]], object], words: str
 ) -> None:
     file = folder / LAUNCH_FILE
@@ -77,7 +77,7 @@ def test_what_is_not_as_the_format_says_is_refused(
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b'{"format": 1}'])
-def test_what_is_no_recording_is_refused(folder: Path, content: bytes) -> None:
+def test_a_malformed_launch_file_is_refused(folder: Path, content: bytes) -> None:
     (folder / LAUNCH_FILE).write_bytes(content)
     with pytest.raises(InputError):
         read_launch(folder)

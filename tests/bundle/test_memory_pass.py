@@ -30,7 +30,7 @@ def test_a_bundle_without_it_is_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("field", CHANGED)
-def test_what_cannot_be_is_refused(tmp_path: Path, field: str) -> None:
+def test_impossible_values_are_refused(tmp_path: Path, field: str) -> None:
     value, expected = CHANGED[field]
     wrong: MemoryPass = msgspec.structs.replace(MEMORY_PASS, **{field: value})
     path = write_bundle(tmp_path / "run", memory_pass=wrong)

@@ -43,7 +43,7 @@ def test_a_bundle_without_it_is_whole(tmp_path: Path) -> None:
         (ObserverPass(2, (ALONE, replace(WATCHED, device_ns=(1, 2, 3)))), "3 rows"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(
+def test_incomparable_observer_series_are_refused(
     tmp_path: Path, wrong: ObserverPass, found: str
 ) -> None:
     path = write_bundle(tmp_path / "run", observers=wrong)

@@ -37,6 +37,8 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+def test_an_inconsistent_plan_is_refused(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
     with pytest.raises(InputError, match=said):
         read_bundle(bundle(tmp_path, **changes))

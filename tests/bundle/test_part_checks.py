@@ -21,7 +21,7 @@ def bundle(folder: Path, **parts: Any) -> Path:
     return write_bundle(folder / "run", traces=(), **parts)
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_written_ids_are_read(tmp_path: Path) -> None:
     found = read_bundle(bundle(tmp_path, replay_ids=IDS, node_ids=NODE_IDS))
     assert found.replay_ids == IDS
     assert found.node_ids == NODE_IDS

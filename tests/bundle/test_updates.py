@@ -37,7 +37,9 @@ def test_a_bundle_without_it_is_whole(tmp_path: Path) -> None:
         msgspec.structs.replace(PAIR, result=DriverResult("ERROR", "graph-7", 0)),
     ],
 )
-def test_what_the_bundle_does_not_hold_is_refused(tmp_path: Path, wrong: GraphUpdate) -> None:
+def test_an_update_of_an_absent_graph_or_node_is_refused(
+    tmp_path: Path, wrong: GraphUpdate
+) -> None:
     with pytest.raises(InputError, match=r"updates\.json"):
         read_bundle(_write(tmp_path / "run", wrong))
 

@@ -64,7 +64,7 @@ def test_neighbours_are_apart(steps: tuple[Shade, ...], vision: str, theme: Them
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_what_is_drawn_stands_out_from_the_page(theme: Theme) -> None:
+def test_drawn_colours_contrast_with_the_page(theme: Theme) -> None:
     # WCAG 2.2, 1.4.11: graphical objects need 3:1.
     page = get_colour(shades.PAGE, theme)
     drawn = [*shades.HUES, palette.BASELINE, palette.RUN, palette.SAVED, palette.ADDED, shades.IDLE]

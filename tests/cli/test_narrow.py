@@ -43,7 +43,7 @@ def test_no_number_is_broken_and_each_part_begins_with_the_names() -> None:
         )
 
 
-def test_what_a_reader_can_spare_is_left_out_and_said() -> None:
+def test_a_table_too_wide_omits_and_names_optional_columns() -> None:
     table = create_table("run", "GPU", "workload", "step time", right=(3,))
     table.add_row(*map(build_cell, ("samples/" + "x" * 30, "NVIDIA H200 NVL", "w" * 20, "571 µs")))
     (part,), left_out = fit_table(table, WIDTH, 1, (1, 2))

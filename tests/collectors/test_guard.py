@@ -45,7 +45,7 @@ def test_without_an_error_nothing_is_counted() -> None:
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_what_ends_a_program_passes(kind: type[BaseException]) -> None:
+def test_exits_and_interrupts_pass(kind: type[BaseException]) -> None:
     guard = Guard()
     with pytest.raises(kind), guard:
         raise kind
@@ -53,7 +53,7 @@ def test_what_ends_a_program_passes(kind: type[BaseException]) -> None:
 
 
 @pytest.mark.parametrize("handler", [late, partial(late), Caller().method, Caller()])
-def test_what_a_signal_handler_raises_amid_our_code_passes(
+def test_an_error_of_a_signal_handler_passes(
     handler: Callable[[int, FrameType | None], None],
 ) -> None:
     before = signal.signal(signal.SIGUSR2, handler)

@@ -177,7 +177,7 @@ class TestCommands:
             (["dot", "missing"], "missing"),
         ],
     )
-    def test_what_cannot_be_done(
+    def test_an_impossible_export_is_an_error(
         self,
         toy: Path,
         tmp_path: Path,

@@ -67,7 +67,7 @@ def test_a_cause_is_named_with_its_line(name: str) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", [name for name, case in CAUSES.items() if case.is_ended])
-def test_what_ends_a_step_is_named_with_its_line(name: str) -> None:
+def test_a_cause_that_ends_a_step_is_named_with_its_line(name: str) -> None:
     """Run in a separate process, because a broken capture disables it."""
     case = CAUSES[name]
     done = subprocess.run(

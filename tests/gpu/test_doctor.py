@@ -119,7 +119,7 @@ def test_an_illegal_call_of_a_workload(
 
 
 @pytest.mark.parametrize(("name", "rule", "op"), SILENT)
-def test_what_a_workload_would_silently_lose(
+def test_the_doctor_finds_silent_losses_of_a_workload(
     name: str, rule: str, op: str | None, tmp_path: Path
 ) -> None:
     examined = doctor(tmp_path, "--workload", f"{STEPS}:{name}")
@@ -275,7 +275,7 @@ def test_a_collective_of_nccl_in_a_conditional_body(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["moved_input", "cpu_work", "escaped_work", "empty_capture"])
-def test_what_a_program_would_silently_lose(name: str, tmp_path: Path) -> None:
+def test_the_doctor_finds_silent_losses_of_a_program(name: str, tmp_path: Path) -> None:
     rule = name.replace("_", "-")
     examined = doctor(tmp_path, "--", sys.executable, str(HERE / "program.py"), name)
     assert examined.code == 3, examined.err

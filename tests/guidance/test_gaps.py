@@ -71,7 +71,7 @@ def test_the_ranks_of_a_workload_are_launched_as_they_were() -> None:
     assert condition == "run the step in one process, because the doctor does not examine ranks"
 
 
-def test_what_the_compiler_did_is_recorded_beside_what_is_there() -> None:
+def test_the_compilation_command_records_next_to_the_experiment() -> None:
     runs = _experiment("mlp-train").runs
     (compiled,) = (run for run in runs if run.name == "compile")
     assert shlex.join(build_compilation_command(compiled, runs)) == (

@@ -104,5 +104,5 @@ def test_captures_without_lines_are_recorded_with_them() -> None:
 
 
 @pytest.mark.parametrize("name", ["eager", "graphed-attributed"])
-def test_what_is_whole_lacks_nothing(name: str) -> None:
+def test_a_complete_run_needs_no_remedies(name: str) -> None:
     assert find_remedies(load_run(RECORDED / name, traces=False, check_hashes=False)) == ()

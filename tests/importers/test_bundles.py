@@ -211,7 +211,7 @@ class TestJoined:
         found = group_rank_families(load_experiment(tmp_path / "out"))
         assert [name.rpartition(": ")[2] for name in found] == ["a", "b"]
 
-    def test_when_it_was_recorded(self, tmp_path: Path) -> None:
+    def test_an_import_keeps_the_time_of_the_recording(self, tmp_path: Path) -> None:
         (found,) = import_files([replay(tmp_path / "step.json.gz")], tmp_path / "out")
         manifest = load_run(found.path).manifest
         assert manifest.recorded_at is not None

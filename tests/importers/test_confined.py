@@ -156,7 +156,7 @@ def test_it_steps_back_behind_who_looks_at_pages(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_what_takes_too_much_of_the_servers_memory_is_refused(tmp_path: Path, folder: Path) -> None:
+def test_a_file_that_needs_too_much_server_memory_is_refused(tmp_path: Path, folder: Path) -> None:
     archive = tmp_path / "toy.zip"
     archive.write_bytes(packed(make_experiment(tmp_path / "toy")).getvalue())
     with pytest.raises(InputError) as caught:

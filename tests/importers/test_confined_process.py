@@ -53,7 +53,7 @@ def test_a_bad_file_is_refused_in_its_parts(tmp_path: Path) -> None:
     assert refused["found"] == "a file of unknown kind"
 
 
-def test_what_would_have_been_small_enough_is_told(tmp_path: Path) -> None:
+def test_the_limits_are_stated_as_memory_and_time(tmp_path: Path) -> None:
     assert (
         format_limits(request(tmp_path / "x")) == "a file that can be read within 2.0 GiB and 60 s"
     )
@@ -86,5 +86,5 @@ any(iter(int, 1))
 """
 
 
-def test_who_takes_too_much_time_is_ended_by_a_signal_that_says_so() -> None:
+def test_a_process_over_its_cpu_time_ends_by_sigxcpu() -> None:
     assert subprocess.run([sys.executable, "-c", _BUSY], check=False).returncode == -signal.SIGXCPU

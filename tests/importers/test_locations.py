@@ -28,7 +28,7 @@ def memory() -> Iterator[fsspec.AbstractFileSystem]:
     system.pseudo_dirs[:] = [""]
 
 
-def test_what_is_an_address() -> None:
+def test_addresses_have_a_scheme_other_than_file() -> None:
     assert is_address("s3://bucket/a")
     assert is_address("memory://a")
     assert not is_address("file:///a")
@@ -131,7 +131,7 @@ class NoCredentialsError(Exception):
         (TimeoutError(), "TimeoutError"),
     ],
 )
-def test_what_a_bucket_refuses_is_one_line(
+def test_an_error_of_a_bucket_is_one_line(
     error: Exception, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = ModuleType("botocore.exceptions")

@@ -87,7 +87,7 @@ def test_other_compressions_are_named(tmp_path: Path, content: bytes, kind: str)
         ByteStream(path, LIMITS)
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_pipes_folders_and_absent_files_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path, said in (("pipe", "a pipe"), ("none", "no such file"), (".", "a folder")):
         with pytest.raises(InputError, match=said):

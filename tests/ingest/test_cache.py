@@ -361,7 +361,9 @@ def test_small_traces_are_not_kept(cache: TraceCache, monkeypatch: pytest.Monkey
     assert cache.list_entries() == []
 
 
-def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_cache_folder_follows_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def folder() -> Path | None:
         found = get_default_cache()
         return found and found.folder

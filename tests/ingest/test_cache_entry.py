@@ -38,7 +38,7 @@ def unused() -> Trace:
 UNUSED = FallbackSource(unused, lambda *_: pytest.fail("the entry was replaced"))
 
 
-def test_what_was_written_is_read_when_it_is_asked_for(entry: Path, trace: Trace) -> None:
+def test_a_written_entry_is_read_on_demand(entry: Path, trace: Trace) -> None:
     again = load_entry(entry, Path("moved.json"), UNUSED)
     assert again.info.source == "moved.json"
     assert "gpu" not in vars(again)

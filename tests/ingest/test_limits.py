@@ -28,7 +28,7 @@ def test_several_and_none() -> None:
 
 
 @pytest.mark.parametrize("text", ["event=5", "events", "events=", "events=-1", "events=lots"])
-def test_what_is_no_limit(text: str) -> None:
+def test_an_invalid_limit_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=LIMITS_VARIABLE):
         parse_limits(text)
 

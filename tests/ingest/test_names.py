@@ -29,7 +29,9 @@ def test_no_process_for_names_that_are_plain(monkeypatch: pytest.MonkeyPatch) ->
         OSError("no process"),
     ],
 )
-def test_where_it_dies_names_stay(monkeypatch: pytest.MonkeyPatch, death: Exception) -> None:
+def test_names_stay_mangled_if_the_demangler_fails(
+    monkeypatch: pytest.MonkeyPatch, death: Exception
+) -> None:
     def dying(*_: object, **__: object) -> None:
         raise death
 

@@ -36,7 +36,7 @@ def test_a_process_reads_large_graphs(tmp_path: Path, monkeypatch: pytest.Monkey
             load_node_names(run, ["graph-0"])
 
 
-def test_what_the_process_fails_at_is_said_by_this_one(tmp_path: Path) -> None:
+def test_an_error_in_the_process_is_raised_here(tmp_path: Path) -> None:
     run = make_server(tmp_path, sizes=(1, 2))
     file = run / "graphs" / "graph-1.json"
     file.write_bytes(file.read_bytes().replace(b"gemm", b"mmeg"))

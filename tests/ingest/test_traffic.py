@@ -26,7 +26,7 @@ def test_sizes_and_counts(tmp_path: Path) -> None:
         ("\u0661\n", "line 1"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_traffic_is_refused(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "traffic.txt"
     file.write_text(text)
     with pytest.raises(InputError, match=said):

@@ -53,7 +53,7 @@ def list_evidence(answer: Answer) -> list[Evidence]:
     return [part.evidence for parts in rows for part in parts if part.evidence]
 
 
-def test_where_nothing_could_be_compared_the_answer_says_why_and_what_is_to_gain() -> None:
+def test_a_failed_graph_run_is_explained_with_its_possible_gain() -> None:
     broken = make_run("graph", failures=(failure(),))
     found = compare_runs(make_experiment(eager(), broken))
     outlook = found["eager"].graph_prediction
@@ -88,7 +88,7 @@ def test_a_mean_of_very_different_steps_is_told_as_one() -> None:
     assert "median" not in format_answer(answer_of(steady))
 
 
-def test_where_there_is_nothing_to_compare_the_answer_says_why_and_what_a_step_takes() -> None:
+def test_an_experiment_without_a_pair_says_why_and_gives_step_times() -> None:
     alone = answer_of(compare_runs(make_experiment(graphed())))
     assert format_answer(alone).splitlines() == [
         "No baseline: 125 µs per step.",
@@ -137,7 +137,7 @@ def test_an_eager_run_alone_is_answered_by_what_its_trace_predicts() -> None:
     assert isinstance(both()["graph"].graph_prediction, Missing)
 
 
-def test_what_stops_a_capture_is_in_the_answer() -> None:
+def test_a_capture_blocker_is_in_the_answer() -> None:
     frames = Frames()
     for index in range(4):
         begin = index * 1_000_000

@@ -42,7 +42,7 @@ def test_a_write_of_a_part_leaves_the_older_write_in_force() -> None:
     assert needs(step)[2] == [(0, RAW), (1, RAW)]
 
 
-def test_what_is_opaque_keeps_its_order_to_all() -> None:
+def test_an_opaque_operator_keeps_its_order_to_all_others() -> None:
     step = Step().outside("xy").op("x").op("y").op(opaque=True).op("x").op("y").op(opaque=True)
     assert [[source for source, _ in own] for own in needs(step)] == [
         [], [], [0, 1], [2], [2], [2, 3, 4],

@@ -90,7 +90,7 @@ def addresses_of(step: Step, plan: Plan) -> list[tuple[Access, ...]]:
 
 @settings(max_examples=100, deadline=None)
 @given(steps())
-def test_what_shares_memory_is_ordered(drawn: tuple[Step, list[int]]) -> None:
+def test_operators_that_share_memory_are_ordered(drawn: tuple[Step, list[int]]) -> None:
     step, wanted = drawn
     needs = find_dependencies(step.operators)
     plan = build_plan(step.operators, step.storages, needs, wanted)
@@ -108,7 +108,7 @@ def test_what_shares_memory_is_ordered(drawn: tuple[Step, list[int]]) -> None:
     assert {plan.stream[index] for index in talking} <= {0}
 
 
-def test_how_a_library_of_collectives_keeps_its_order_is_no_work_of_the_step() -> None:
+def test_nodes_that_order_collectives_are_no_work_of_the_step() -> None:
     """As NCCL captures: an event wait that follows nothing, a call on the host, and event records
     that the next collective follows."""
     step = Step().outside("x").op("x", makes="a", nodes=2)

@@ -58,7 +58,7 @@ def test_copies_ask_for_nothing() -> None:
     assert run([20, 50], [0, 0], [[], []], [1, 0])[0] == 50
 
 
-def test_what_runs_on_different_engines_does_not_share() -> None:
+def test_work_on_different_engines_shares_nothing() -> None:
     assert run([20, 50], [0, 0], [[], []], [1, 1], [1, 0])[0] == 50
     assert run([20, 50], [0, 0], [[], []], [1, 1], [1, 1])[0] == 70
 
@@ -85,7 +85,7 @@ def test_kernels_beside_each_other_take_longer() -> None:
     assert slower.end == (15, 15, 20, 30)
 
 
-def test_what_makes_no_node_takes_no_time() -> None:
+def test_an_operation_without_nodes_costs_no_time() -> None:
     operations = [Operation(10, 1), Operation(99, 1, nodes=0), Operation(10, 1)]
     schedule = simulate(operations, [[], [], [(0, 2)]])
     assert (schedule.total_ns, schedule.critical_path) == (22, (0, 2))

@@ -78,7 +78,7 @@ def test_one_chain_stays_on_one_stream() -> None:
     assert set(plan.stream) == {0}
 
 
-def test_what_makes_no_node_is_on_the_first_stream() -> None:
+def test_an_operation_without_nodes_is_on_the_first_stream() -> None:
     operations = [Operation(2000, 0.1), Operation(0, 0, nodes=0), Operation(2000, 0.1)]
     plan = plan_streams(operations, 2, COSTS)[-1]
     assert plan.stream == (0, 0, 1)

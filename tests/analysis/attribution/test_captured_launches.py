@@ -35,7 +35,7 @@ from tests.analysis.scenes import ENGINE, Scene, graph_of, kernel, memset
         ("aten::cudaLaunchKernel", None),
     ],
 )
-def test_what_a_call_makes(call: str, kind: NodeKind | None) -> None:
+def test_a_call_maps_to_the_node_kind_it_captures(call: str, kind: NodeKind | None) -> None:
     assert parse_launched_kind(call) is kind
 
 

@@ -33,7 +33,7 @@ def test_the_most_replayed_graph_comes_first_and_inputs_tell_them_apart() -> Non
     assert [each.input_shape for each in list_graph_identities(graphs, seen, ())] == [None] * 3
 
 
-def test_what_is_not_known_is_not_made_up() -> None:
+def test_unnamed_captures_get_no_guessed_input_shape() -> None:
     scene = Scene()
     # Two captures that no range names: which of them is whose cannot be told.
     for begin in (1_000, 2_000):

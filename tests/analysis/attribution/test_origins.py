@@ -27,7 +27,7 @@ class TestNear:
             (3_900, ["around all", "long ago", "before", "within"]),
         ],
     )
-    def test_what_runs_in_the_step_or_so_long_before_it(
+    def test_only_frames_in_the_step_or_within_the_margin_before_it_are_kept(
         self, margin: int | None, kept: list[str]
     ) -> None:
         found = select_near(self.frames().trace(), 4_000, 5_000, margin)

@@ -124,7 +124,7 @@ class TestAbsence:
         assert "no-gpu-work" in [note.code for note in describe_low_confidence(run.low_confidence)]
 
 
-def test_what_was_computed_before_changes_nothing() -> None:
+def test_precomputed_steps_and_replays_change_no_metric() -> None:
     runs = make_experiment(eager(), graphed())
     traced_steps = {run.name: find_steps(run.replay_trace) for run in runs.runs if run.replay_trace}
     replays = {

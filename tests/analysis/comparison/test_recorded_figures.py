@@ -267,7 +267,7 @@ def test_recorded_and_collected_runs_are_never_compared() -> None:
         ({"boundary_kind": None}, "nothing in the program looked like a step"),
     ],
 )
-def test_what_is_not_known_says_why(change: dict[str, object], reason: str) -> None:
+def test_a_missing_recorded_step_has_a_reason(change: dict[str, object], reason: str) -> None:
     what = msgspec.structs.replace(recording(1_000), **change)
     (run,) = compare_runs(make_experiment(recorded("graphed", what))).runs
     assert run["recorded_step"].value is None

@@ -118,7 +118,9 @@ def test_a_violation_names_its_node(kind: NodeKind, params: Params, rule: str) -
         (NodeKind.KERNEL, None, "parameters"),
     ],
 )
-def test_what_was_not_read_is_unknown(kind: NodeKind, params: Params | None, rule: str) -> None:
+def test_unread_parameters_make_the_verdict_unknown(
+    kind: NodeKind, params: Params | None, rule: str
+) -> None:
     found = _check((kind, params))
     assert found.verdict is DeviceLaunchVerdict.UNKNOWN
     assert [one.rule for one in found.unknown] == [rule]

@@ -134,7 +134,7 @@ def _conflict(one: GraphNode, other: GraphNode) -> bool:
 
 @settings(max_examples=120)
 @given(_graphs())
-def test_what_is_needed_is_what_conflicts_and_nothing_else(graph: CapturedGraph) -> None:
+def test_needed_edges_order_exactly_the_conflicting_pairs(graph: CapturedGraph) -> None:
     """Its closure is the closure of all pairs that are ordered and conflict."""
     ordered = _order(graph, {(edge.source, edge.target) for edge in graph.edges})
     conflicts = {

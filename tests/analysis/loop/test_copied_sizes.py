@@ -97,7 +97,9 @@ def test_copies_of_another_process_are_not_of_the_step() -> None:
     requests=st.lists(st.integers(1, 32), min_size=12, max_size=40),
     ladder=st.sets(st.integers(1, 31), min_size=2, max_size=8),
 )
-def test_what_is_told_is_true(width: int, requests: list[int], ladder: set[int]) -> None:
+def test_inferred_sizes_are_true_or_absent(
+    width: int, requests: list[int], ladder: set[int]
+) -> None:
     """Told or not: of sizes that have divisors in common another width may fit as well."""
     loop, trace = server(lambda real, _: [width * real], requests, [*sorted(ladder), 32])
     sizes = infer_copied_sizes(loop, trace)
@@ -130,7 +132,9 @@ def test_the_copies_in_one_place_tell(copies: Copies) -> None:
     ],
     ids=["none", "constant", "padded before", "of something else", "few sizes"],
 )  # fmt: skip
-def test_what_copies_do_not_tell_stays_unknown(copies: Copies, requests: Sequence[int]) -> None:
+def test_sizes_without_evidence_in_copies_stay_unknown(
+    copies: Copies, requests: Sequence[int]
+) -> None:
     loop, trace = server(copies, requests)
     assert infer_copied_sizes(loop, trace) == {}
 

@@ -29,7 +29,7 @@ def test_a_server(tmp_path: Path) -> None:
     assert known["loop_startup"] == 2 * (20_000_000 + 40_000)
 
 
-def test_what_is_not_known(tmp_path: Path) -> None:
+def test_padding_of_unlabelled_requests_is_unknown(tmp_path: Path) -> None:
     known = figures(load_run(make_server(tmp_path, method=None)))
     assert known["loop_padding"] is None
     assert known["loop_replay"] is not None

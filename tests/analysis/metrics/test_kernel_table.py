@@ -76,7 +76,7 @@ class TestUses:
 
 
 class TestChanges:
-    def test_what_only_one_run_has_counts_as_nothing_in_the_other(self) -> None:
+    def test_a_kernel_of_one_run_counts_as_zero_in_the_other(self) -> None:
         found = table()
         assert row(found, "other").uses[0] is None
         assert {one.name: one.changes for one in found.rows} == {

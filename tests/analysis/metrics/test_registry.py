@@ -18,7 +18,7 @@ def test_ids_and_titles_are_unique() -> None:
     assert len({metric.title for metric in listed}) == len(listed)
 
 
-def test_what_joins_two_passes_says_so() -> None:
+def test_an_estimate_uses_both_passes() -> None:
     for metric in METRICS.values():
         assert not metric.estimate or metric.source is Source.BOTH
 

@@ -63,7 +63,7 @@ def test_bodies_ran_as_often_as_their_conditions_said(whole: ExpandedGraph) -> N
         assert replays // 4 <= ran[case] <= replays // 4 + 1
 
 
-def test_what_a_while_hides_makes_figures_weak(compared: Comparison) -> None:
+def test_a_while_loop_lowers_the_confidence(compared: Comparison) -> None:
     weak = {note.code: note for note in describe_low_confidence(compared["graph"].low_confidence)}
     assert "1 While node" in weak["loops"].text
     assert "gpu_busy" in weak["loops"].metrics
@@ -71,7 +71,7 @@ def test_what_a_while_hides_makes_figures_weak(compared: Comparison) -> None:
     assert "loops" not in {note.code for note in eager}
 
 
-def test_what_could_not_be_measured_says_why(experiment: Experiment) -> None:
+def test_unmeasured_costs_have_a_reason(experiment: Experiment) -> None:
     absent = {one.fact: one.reason for one in experiment.runs[1].manifest.absent}
     assert set(absent) == {"upload_ns of graph-0", "first launch on the GPU of graph-0"}
     assert all("allocates memory" in reason for reason in absent.values())

@@ -63,7 +63,7 @@ def test_memory_and_meaning_tell_together() -> None:
     assert found.path_ns == 50 + 2
 
 
-def test_what_the_trace_does_not_show_still_keeps_the_order() -> None:
+def test_an_untraced_node_keeps_its_edges() -> None:
     """A call on the CPU between two kernels that share nothing."""
     graph = _line(0, None, 64)
     found = find_redundant_edges(np.array([(0, 2)]), np.array([10, UNTRACED, 5]), [None] * 3, graph)

@@ -160,7 +160,7 @@ class TestFile:
             ({"unknown": 1}, "unknown field"),
         ],
     )
-    def test_what_is_not_as_it_should_be_is_refused(
+    def test_an_invalid_calibration_is_refused(
         self, tmp_path: Path, change: dict[str, object], message: str
     ) -> None:
         document = msgspec.to_builtins(CALIBRATION) | change

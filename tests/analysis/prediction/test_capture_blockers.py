@@ -105,7 +105,7 @@ def traced(
 
 
 @pytest.mark.parametrize("extra", [nothing, from_pinned, asynchronous, adam_capturable])
-def test_what_a_capture_allows_is_no_finding(tmp_path: Path, extra: Extra) -> None:
+def test_allowed_calls_are_no_blockers(tmp_path: Path, extra: Extra) -> None:
     assert traced(tmp_path, extra) == ()
 
 

@@ -273,7 +273,7 @@ class TestNoStep:
         assert found.method is StepMethod.WHOLE
         assert len(found) == 3
 
-    def test_what_was_launched_before_such_a_trace_comes_first(self, tmp_path: Path) -> None:
+    def test_kernels_launched_before_the_trace_come_first(self, tmp_path: Path) -> None:
         """A trace can begin after the launches of its first work if the CPU runs ahead."""
         trace = TraceBuilder()
         trace.kernel("from before", 20_000, 5_000, correlation=trace.new_correlation())
@@ -287,7 +287,7 @@ class TestNoStep:
 
 
 @pytest.mark.parametrize("early", [0, 600])
-def test_what_begins_before_the_one_ahead_has_ended_is_told(tmp_path: Path, early: int) -> None:
+def test_overlap_with_the_previous_kernel_is_recorded(tmp_path: Path, early: int) -> None:
     trace = TraceBuilder()
     for step in range(3):
         at = step * 50_000

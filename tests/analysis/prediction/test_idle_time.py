@@ -134,7 +134,7 @@ def test_the_cause_of_a_long_gap(
 
 
 @pytest.mark.parametrize("between", [loader, blocking_copy, on_the_cpu])
-def test_what_a_graph_does_not_remove_bounds_the_speedup(tmp_path: Path, between: Between) -> None:
+def test_idle_time_that_a_graph_keeps_bounds_the_speedup(tmp_path: Path, between: Between) -> None:
     found = predicted(a_trace(tmp_path, between))
     assert found.recommendation is not Recommendation.YES
     assert found.remaining_idle_ns > 0.95 * LONG_NS

@@ -22,7 +22,7 @@ class TestReplay:
         found = predicted(line_trace(tmp_path, kernels=10, duration=2_000))
         assert found.interval_ns.value == 1_000 + 10 * 2_000 + 10 * 300
 
-    def test_what_is_too_short_waits_for_the_cpu(self, tmp_path: Path) -> None:
+    def test_short_kernels_wait_for_the_cpu(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path, kernels=2, duration=700))
         assert found.interval_ns.value == 4_000 + 2 * 5
 

@@ -28,7 +28,7 @@ def test_intervals_hold_nine_of_ten_of_its_checks() -> None:
     assert 0.9 <= sum(inside) / len(inside) <= 0.97
 
 
-def test_what_is_checked_plays_no_part_in_the_terms() -> None:
+def test_no_holdout_sample_is_used_for_fitting() -> None:
     calibration = load_shipped_calibration()
     names = {sample.name for sample in calibration.samples}
     assert not names.intersection(check.name for check in calibration.holdout_samples)

@@ -113,7 +113,7 @@ class TestCollectives:
         program = collectives_program(records=False)
         assert scheduled_ns(program.step(tmp_path)) == program.least_ns()
 
-    def test_what_is_behind_one_that_waited_does_not_wait_again(self, tmp_path: Path) -> None:
+    def test_kernels_behind_a_waiting_kernel_do_not_wait_again(self, tmp_path: Path) -> None:
         program = Program()
         program.launch(MAIN, 50_000)
         program.collective(30_000)
@@ -133,7 +133,7 @@ def test_streams_that_no_wait_orders_keep_the_order_in_which_they_ran(tmp_path: 
     assert program.step(tmp_path).predecessors == ((), (0,), (), (0,))
 
 
-def test_what_stood_ready_until_another_stream_was_done_waited_for_it(tmp_path: Path) -> None:
+def test_a_kernel_that_starts_after_another_stream_waited_for_it(tmp_path: Path) -> None:
     program = Program()
     program.launch(MAIN, 200_000)
     program.launch(20, 1_000)

@@ -36,7 +36,7 @@ def test_few_scores_give_the_largest() -> None:
     assert compute_conformal_quantile([0.3, 0.1]) == 0.3
 
 
-def test_what_makes_errors_makes_the_scale() -> None:
+def test_error_sources_determine_the_scale() -> None:
     weights = {ErrorSource.STREAMS: 0.07, ErrorSource.COPIES: 0.1}
     assert compute_error_scale(
         {ErrorSource.STREAMS: 1.0, ErrorSource.COPIES: 0.5}, weights

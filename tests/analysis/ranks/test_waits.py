@@ -114,7 +114,7 @@ def _begun(run: Run, ahead: int) -> Run:
     return replace(run, replay_trace=frames.trace())
 
 
-def test_what_runs_beside_a_wait_is_work_and_no_wait() -> None:
+def test_work_during_a_wait_counts_as_work() -> None:
     found = compare_runs(_of(_eager(0, 7_990), _eager(1, 3_990, aside=700)))
     one = _equation(found, "graph-rank1")
     assert one.before.ranks == 2_000 - 700

@@ -60,7 +60,7 @@ class TestBranches:
             assert set(found.confidence.tolist()) == {1.0}
             assert {METHODS[m] for m in found.method} == {BY_BRANCH}
 
-    def test_what_comes_later_on_the_stream_tells_branches_apart(self) -> None:
+    def test_later_nodes_of_a_stream_distinguish_branches(self) -> None:
         # Both begin alike; the one that starts first is the second branch.
         graph = fork_join([["a", "a", "b"], ["a", "c", "c"]])
         rows = [(0, 0, 7), (4, 10, 8), (1, 12, 7), (5, 20, 8), (2, 22, 7), (6, 30, 8), (3, 32, 7)]

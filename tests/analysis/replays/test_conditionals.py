@@ -124,7 +124,7 @@ def table(found: ReplayMatch, graph_id: str) -> NodeTable:
     return build_node_table(graph, attribute_graph(graph), found, GRAPHS)
 
 
-def test_what_is_not_seen_says_why(found: ReplayMatch) -> None:
+def test_unobserved_nodes_have_a_reason(found: ReplayMatch) -> None:
     root = table(found, "graph-0")
     assert root.rows[0].times.note is None
     assert "in its bodies" in (root.rows[1].times.note or "")

@@ -37,7 +37,7 @@ class TestNumbers:
             ("a", 0), ("a", 4), ("b", 0), ("b", 4), ("c", 0), ("c", 4)
         ]  # fmt: skip
 
-    def test_what_child_graphs_hold_comes_after_them(self) -> None:
+    def test_nodes_of_child_graphs_are_numbered_after_their_parent(self) -> None:
         root = graph_of([holder(0, "g"), memset(1)])
         by_id = {
             "g": graph_of([holder(0, "a"), holder(1, "b"), memset(2), holder(3, "c")], name="g"),

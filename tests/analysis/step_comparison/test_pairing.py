@@ -107,7 +107,7 @@ def test_another_kernel_of_the_same_operator_is_paired_by_it() -> None:
     assert found.confidence[1] < found.confidence[0]
 
 
-def test_what_only_one_side_has_stays_alone() -> None:
+def test_an_item_of_one_side_has_no_partner() -> None:
     found = pair_items(
         _line([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6]),
         _line([1, 2, 9, 3, 5, 6], [1, 2, NOTHING, 3, 5, 6], [1, 2, 9, 3, 5, 6]),

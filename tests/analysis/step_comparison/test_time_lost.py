@@ -77,7 +77,7 @@ def test_waiting_for_other_ranks_is_no_work() -> None:
     assert waiting.tolist() == [0, 125, 250, 250]
 
 
-def test_what_only_one_run_does_is_its_work() -> None:
+def test_work_of_only_one_run_is_busy_time() -> None:
     first = _side([(0, 10), (10, 60), (60, 70)], 70)
     second = _side([(0, 10), (10, 20)], 20)
     lead = compute_time_lost(_pairs(((0,), (0,)), ((1,), ()), ((2,), (1,))), first, second)

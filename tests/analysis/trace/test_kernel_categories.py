@@ -66,5 +66,5 @@ def test_copies_and_sets_are_memory_whatever_their_name(kind: str) -> None:
     assert categorise(kind, "gemm") is Category.MEMORY
 
 
-def test_what_is_no_kernel_has_no_category_of_its_own() -> None:
+def test_work_other_than_kernels_is_in_category_other() -> None:
     assert categorise("host", "gemm") is Category.OTHER

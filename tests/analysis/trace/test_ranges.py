@@ -42,7 +42,7 @@ def test_regions_of_the_compiler_and_their_operators_are_seen_and_no_deeper() ->
     ]
 
 
-def test_what_is_too_short_or_elsewhere_is_left_out_and_the_inner_ones_with_it() -> None:
+def test_short_or_distant_ranges_are_omitted_with_their_inner_ranges() -> None:
     scene = Scene()
     scene.op("aten::long", 100, 5_000)
     scene.op("aten::inner", 200, 2_000)

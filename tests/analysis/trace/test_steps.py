@@ -99,7 +99,7 @@ class TestWhoseWork:
 
 
 class TestSpan:
-    def test_where_the_cpu_runs_ahead_steps_follow_each_other_on_the_gpu(self) -> None:
+    def test_spans_follow_the_gpu_if_the_cpu_runs_ahead(self) -> None:
         frames = Frames()
         for at in range(3):
             frames.range(f"ProfilerStep#{at}", 10 * at, 10 * at + 10)
@@ -109,7 +109,7 @@ class TestSpan:
         assert [(s.span_start, s.span_end) for s in found] == [(0, 95), (95, 195), (195, 295)]
         assert [step.busy_ns for step in found] == [90, 90, 90]
 
-    def test_what_the_gpu_still_had_to_do_is_before_the_first_step(self) -> None:
+    def test_earlier_gpu_work_ends_before_the_first_step(self) -> None:
         frames = Frames()
         frames.range("ProfilerStep#0", 0, 10)
         frames.work("from before", 0, 50, correlation=7)
@@ -117,7 +117,7 @@ class TestSpan:
         (step,) = find_steps(frames.trace())
         assert (step.span_start, step.span_end, step.busy_ns) == (50, 100, 50)
 
-    def test_what_the_gpu_did_before_a_long_queued_step_is_not_of_it(self) -> None:
+    def test_earlier_gpu_work_is_not_part_of_a_long_queued_step(self) -> None:
         """An engine queued the step while the GPU ran the one before, which the trace does not
         show: nothing idles there."""
         frames = Frames()

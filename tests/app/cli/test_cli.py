@@ -68,7 +68,7 @@ def test_a_run_that_failed_is_told(tmp_path: Path, capsys: pytest.CaptureFixture
         (["toy/eager", "-o", "t"], 2, "a single run"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(
+def test_an_invalid_export_is_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -87,7 +87,9 @@ class TestExitCodes:
         ],
     )
     @pytest.mark.usefixtures("folder")
-    def test_what_was_given_is_wrong(self, invoke: Invoke, arguments: tuple[str, ...]) -> None:
+    def test_invalid_arguments_are_one_error(
+        self, invoke: Invoke, arguments: tuple[str, ...]
+    ) -> None:
         result = invoke(*arguments)
         assert (result.code, result.out) == (2, "")
         assert result.err.splitlines()[-1].startswith("Error: ")

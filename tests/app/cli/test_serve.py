@@ -101,7 +101,7 @@ def test_the_environment_hands_settings_over(settings: ServerSettings) -> None:
     assert settings.format_variables().items() <= build_server_environment(settings).items()
 
 
-def test_how_much_memory_it_takes_is_asked_or_half_of_the_machines() -> None:
+def test_the_memory_limit_is_set_or_half_of_the_machine() -> None:
     assert get_memory_limit({MEMORY_VARIABLE: "4000000000"}) == 4_000_000_000
     assert get_memory_limit({}) * 2 == pytest.approx(get_machine_memory() or 16 << 30, abs=1)
     assert build_settings(ServeOptions("::1", 8501, None, (), 1 << 30)).memory_bytes == 1 << 30
@@ -244,7 +244,7 @@ def ignored(process: int) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process ignores")
-def test_what_nohup_has_it_ignore_does_not_end_it(tmp_path: Path, port: int) -> None:
+def test_nohup_keeps_the_server_alive_after_a_hangup(tmp_path: Path, port: int) -> None:
     folder = tmp_path / "experiments"
     folder.mkdir()
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)

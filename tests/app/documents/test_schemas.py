@@ -67,7 +67,7 @@ def test_a_schema_is_one(name: str) -> None:
     Draft202012Validator.check_schema(build_schema(name))
 
 
-def test_what_a_schema_does_not_allow_is_told() -> None:
+def test_schema_violations_are_reported() -> None:
     text = (ROOT / "tests" / "cli" / "gold" / "ls.json").read_text()
     document = json.loads(text)
     assert problems(text) == []

@@ -50,7 +50,7 @@ def test_a_page_that_was_left_is_not_run_again(session: Session) -> None:
     assert session.ask("graph", "run=a") == ("graph", "run=a")
 
 
-def test_what_was_chosen_stands_before_the_browser_has_heard_so(session: Session) -> None:
+def test_a_choice_holds_before_the_browser_confirms_it(session: Session) -> None:
     session.ask("", "run=a")
     session.tell("run=b")
     assert session.ask("graph", "run=a") == ("graph", "run=b")

@@ -63,7 +63,7 @@ def test_a_document_is_asked_for_uncompressed(client: TestClient) -> None:
     assert "<title>none</title>" in answer.text
 
 
-def test_what_is_no_document_passes_as_it_is(client: TestClient) -> None:
+def test_responses_other_than_documents_pass_unchanged(client: TestClient) -> None:
     assert client.get("/data", headers={"accept": "text/html"}).json() == {"body": "<body></body>"}
     assert client.get("/page", headers={"accept": "*/*"}).text == DOCUMENT
     assert client.get("/nothing", headers={"accept": "text/html"}).status_code == 404

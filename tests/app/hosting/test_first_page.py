@@ -81,7 +81,7 @@ UNFINISHED = b"""<html><head></head><body>
 </main></body></html>"""
 
 
-def test_what_stands_around_a_placeholder_is_shown_in_its_place(page: Page) -> None:
+def test_content_around_a_placeholder_appears_if_the_placeholder_stays(page: Page) -> None:
     document = complete_document(UNFINISHED, "").decode()
     page.clock.install()
     page.route(

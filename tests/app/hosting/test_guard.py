@@ -68,7 +68,7 @@ def test_another_host_is_refused_with_the_reason(client: TestClient) -> None:
         assert answer.headers["content-type"].startswith("text/plain")
 
 
-def test_what_is_shown_of_a_host_is_text(client: TestClient) -> None:
+def test_a_refused_host_is_shown_as_text(client: TestClient) -> None:
     answer = client.get("/", headers={"host": "<script>alert(1)</script>"})
     assert answer.status_code == 403
     assert answer.headers["x-content-type-options"] == "nosniff"

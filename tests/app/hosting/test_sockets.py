@@ -5,7 +5,7 @@ import socket
 from graphviz_dash.app.hosting.sockets import disable_nagle
 
 
-def test_what_a_listening_socket_accepts_does_not_wait() -> None:
+def test_accepted_sockets_inherit_no_delay() -> None:
     with socket.socket() as server, socket.socket() as plain:
         server.bind(("127.0.0.1", 0))
         server.listen()

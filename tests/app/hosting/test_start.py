@@ -265,7 +265,7 @@ def test_a_server_begins_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert started == [["folder"], ["folder"]]
 
 
-def test_what_could_not_be_read_at_the_start_is_looked_at_anew(
+def test_an_experiment_unreadable_at_the_start_is_read_again(
     tmp_path: Path, cards: FirstCards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = make_experiment(tmp_path / "toy")
@@ -281,7 +281,7 @@ def test_what_could_not_be_read_at_the_start_is_looked_at_anew(
     assert 'class="hero"' in overview._get_first_card(entry).outcome_markup
 
 
-def test_who_asks_for_what_the_process_does_not_tell_waits_for_its_end_only(
+def test_an_unknown_experiment_waits_only_for_the_end_of_the_process(
     tmp_path: Path, cards: FirstCards
 ) -> None:
     later = tmp_path / "uploaded"
@@ -393,7 +393,7 @@ def test_the_icon_of_the_tab_is_ours() -> None:
     assert answer.content == (ASSETS / "icon.png").read_bytes()
 
 
-def test_what_the_clean_passes_tell_is_what_is_told_with_the_traces(tmp_path: Path) -> None:
+def test_clean_figures_are_equal_with_and_without_traces(tmp_path: Path) -> None:
     key = STORE.register(make_experiment(tmp_path / "toy", work=STEP))
     before, bare = (
         get_comparison_without_traces(key),
@@ -408,7 +408,7 @@ def test_what_the_clean_passes_tell_is_what_is_told_with_the_traces(tmp_path: Pa
         assert before.best[metric] == after.best[metric]
 
 
-def test_what_traces_tell_keeps_its_place_until_they_are_read(tmp_path: Path) -> None:
+def test_figures_from_traces_have_placeholders_until_they_are_read(tmp_path: Path) -> None:
     key = STORE.register(make_experiment(tmp_path / "toy", work=STEP))
     before, after = get_comparison_without_traces(key), get_comparison(key)
     waiting, drawn = format_placeholder_bars(before), format_time_bars(after, "light")

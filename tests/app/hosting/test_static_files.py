@@ -38,7 +38,7 @@ def test_a_file_is_sent_as_streamlit_sends_it(client: TestClient, suffix: str) -
         assert found.headers[name].split(";")[0] == theirs.headers[name].split(";")[0]
 
 
-def test_what_was_sent_is_not_kept(
+def test_a_sent_file_is_not_cached(
     client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # 10 MB that the server would have for good, and that no browser asks for twice.

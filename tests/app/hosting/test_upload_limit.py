@@ -78,7 +78,7 @@ def test_all_together_may_hold_so_much(client: TestClient, storage: Storage) -> 
     assert client.put(f"{FILE}2", content=b"x" * 9, headers=OTHER).status_code == 204
 
 
-def test_what_is_refused_is_not_held(client: TestClient) -> None:
+def test_refused_uploads_use_no_quota(client: TestClient) -> None:
     for number in range(3):
         body = b"x" * 6 + b"bad"
         assert client.put(f"{FILE}{number}", content=body, headers=ME).status_code == 400

@@ -109,7 +109,7 @@ class TestContent:
     @pytest.mark.parametrize(
         "name", ["sync-in-step", "recorded-resnet", "graph-update", "all-nodes"]
     )
-    def test_what_cannot_be_drawn_is_left_out(self, name: str) -> None:
+    def test_the_report_omits_impossible_charts(self, name: str) -> None:
         result = compared_sample(name)
         page = Page(page_of(result))
         assert all(run.name in page.text for run in result.runs)

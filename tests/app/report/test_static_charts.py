@@ -137,7 +137,7 @@ class TestTimeline:
         assert min(x for x, _ in slices) >= 150
         assert max(end for _, end in slices) <= max(ends) + 0.2
 
-    def test_what_is_drawn_is_the_busy_time(self, toy: Comparison) -> None:
+    def test_drawn_widths_equal_the_busy_time(self, toy: Comparison) -> None:
         (one,) = [
             choose_step(build_run_timeline(run.run), None)
             for run in toy.runs

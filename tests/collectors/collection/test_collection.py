@@ -33,7 +33,9 @@ def test_the_clean_pass_follows_a_plan_and_a_capture_it(mode: ExecutionMode) -> 
         ("mine", 0, "mine-rank0"),
     ],
 )
-def test_where_a_run_is_written(name: str | None, rank: int | None, folder: str) -> None:
+def test_the_target_folder_has_the_name_and_the_rank(
+    name: str | None, rank: int | None, folder: str
+) -> None:
     assert replace(ASKED, name=name).get_target(ExecutionMode.EAGER, rank) == Path("x") / folder
 
 

@@ -19,7 +19,7 @@ from graphviz_dash.model.run import COLLECTOR_ERROR, Pass
         (MissingRequirementError("torch is not installed"), COLLECTOR_ERROR),
     ],
 )
-def test_what_the_collector_refused_is_marked(error: Exception, recorded: str) -> None:
+def test_a_refusal_by_the_collector_is_marked(error: Exception, recorded: str) -> None:
     failure = describe_failure(error, Pass.CLEAN)
     assert (failure.error, failure.message) == (recorded, str(error))
 

@@ -123,7 +123,7 @@ def test_breaks_and_recompiles_are_told_where_they_are_mended(
 
 
 @pytest.mark.parametrize("build", BUILDS)
-def test_what_is_mended_at_the_call_is_told_at_the_call(
+def test_a_cause_fixed_at_the_call_names_the_line_of_the_call(
     program: dict[str, Any], build: str
 ) -> None:
     """Combine facts that need a GPU with facts from torch about the program."""

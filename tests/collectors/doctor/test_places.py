@@ -98,7 +98,7 @@ def test_an_error_leads_to_the_innermost_line_of_the_user(script: Path) -> None:
     assert (found.line, found.function) == (2, "f")
 
 
-def test_what_torch_compile_wrote_is_not_the_users() -> None:
+def test_code_generated_by_torch_compile_is_not_user_code() -> None:
     assert not is_user_code(
         "/tmp/torchinductor_x/in/cinkgwezs3qf5atatmtrk6hdnohttq3uq7ir3i35dsqzj2n4ff3v.py"
     )

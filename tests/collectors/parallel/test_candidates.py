@@ -39,7 +39,7 @@ def cells() -> tuple[Any, list[Candidate]]:
     return step, build_candidates(step)
 
 
-def test_where_little_fits_the_larger_plans_are_a_curve(
+def test_larger_plans_form_a_curve_if_little_memory_fits(
     cells: tuple[Any, list[Candidate]],
 ) -> None:
     step, plans = cells

@@ -105,7 +105,7 @@ def averaging() -> tuple[Callable[[], object], torch.Tensor]:
     return run, out
 
 
-def test_what_an_operator_keeps_is_put_back_and_compared() -> None:
+def test_the_state_of_an_operator_is_restored_and_compared() -> None:
     run, _ = averaging()
     step = observed_step(run, COUNT)
     before = COUNT.clone()

@@ -122,7 +122,7 @@ def test_a_functional_collective_makes_its_result() -> None:
 
 
 @pytest.mark.usefixtures("launches")
-def test_who_reads_a_collective_tensor_keeps_its_order() -> None:
+def test_a_reader_of_a_collective_tensor_is_opaque() -> None:
     x = torch.ones(4)
 
     def step() -> None:

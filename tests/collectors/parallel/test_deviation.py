@@ -76,7 +76,7 @@ def test_a_delayed_graph_that_is_always_off_is_found_among_few_tensors() -> None
     assert find_wrong_tensors({0: tensor}, {0: 0}) == []
 
 
-def test_what_no_nondeterministic_operator_precedes_must_be_equal() -> None:
+def test_tensors_without_nondeterministic_predecessors_must_be_equal() -> None:
     exact = TensorDeviations([0.0] * EAGER, {0: [1e-9] + [0.0] * 11})
     noisy = TensorDeviations([1e-6] * EAGER, {0: [1e-6] * 12})
     assert find_wrong_tensors({0: exact}, {0: 0}) == [0]

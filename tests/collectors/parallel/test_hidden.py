@@ -75,7 +75,7 @@ def test_a_body_reaches_for_the_node_that_holds_it() -> None:
     assert find_hidden_extents(operators, graphs, reach, set(BLOCKS)) == {(KEPT, KEPT + 1024): [1]}
 
 
-def test_what_is_hidden_counts_as_written() -> None:
+def test_hidden_accesses_count_as_writes() -> None:
     storages = [Storage(400, (100,), "float32", None)]
     operators = [
         operator("aten.tanh.default"),

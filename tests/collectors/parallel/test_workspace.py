@@ -70,7 +70,7 @@ def test_a_stream_has_what_its_kernels_write(fit: Fit) -> None:
     assert fit((0, MIB)) == MIB
 
 
-def test_what_lies_before_the_last_byte_counts(fit: Fit) -> None:
+def test_bytes_before_the_last_used_byte_count(fit: Fit) -> None:
     assert fit((MIB - 5, MIB)) == MIB
 
 

@@ -71,7 +71,7 @@ def test_each_pass_is_a_process_of_its_own_of_one_parent(server: ForkServer) -> 
     assert parents.isdisjoint(processes)
 
 
-def test_what_a_pass_runs_sees_the_arguments_of_its_own_process(server: ForkServer) -> None:
+def test_code_in_a_fork_sees_the_arguments_of_its_own_process(server: ForkServer) -> None:
     assert run(server, "argv", "request.json") == (0, "argv request.json\n")
 
 

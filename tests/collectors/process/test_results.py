@@ -7,7 +7,7 @@ from graphviz_dash.bundle import parts
 from tests.bundle.examples import CLEAN, NODE_IDS
 
 
-def test_what_was_left_is_read_and_nothing_is_none(tmp_path: Path) -> None:
+def test_a_written_result_is_read_and_an_absent_one_is_none(tmp_path: Path) -> None:
     assert read_result(parts.CLEAN, tmp_path) is None
     write_result(parts.CLEAN, CLEAN, tmp_path)
     write_result(parts.NODE_IDS, NODE_IDS, tmp_path)

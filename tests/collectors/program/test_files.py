@@ -19,7 +19,7 @@ def test_a_folder_without_its_identity_is_none(tmp_path: Path) -> None:
     assert ProcessFolder.list_all(tmp_path) == []
 
 
-def test_what_is_no_text_is_escaped() -> None:
+def test_invalid_text_is_escaped() -> None:
     problems = msgspec.json.decode(encode_json(Problems(1, "tr\udcffain.py")), type=Problems)
     assert problems.first == "tr\\udcffain.py"
 

@@ -231,7 +231,7 @@ def test_a_hook_that_cannot_be_loaded_leaves_the_program_alone_and_says_why(plac
         (("-I", "-c", "import json"), "no Python that reads PYTHONPATH"),
     ],
 )
-def test_why_nothing_was_watched(place: Path, how: tuple[str, ...], why: str) -> None:
+def test_an_unwatched_program_has_a_reason(place: Path, how: tuple[str, ...], why: str) -> None:
     run(place, "", sys.executable, *how)
     assert why in (place / "scratch" / "why").read_text()
 

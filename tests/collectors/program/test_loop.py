@@ -797,7 +797,9 @@ def test_after_a_profiler_times_are_not_clean() -> None:
         ("abcdefabcabcdef", ["abc", "def", "abc", "abc", "def"]),
     ],
 )
-def test_what_always_follows_is_of_one_step(sequence: str, units: list[str]) -> None:
+def test_kernels_that_always_follow_each_other_form_one_unit(
+    sequence: str, units: list[str]
+) -> None:
     numbers = [ord(letter) for letter in sequence]
     found = replay_units(numbers, lambda _first, _second: True)
     assert [sequence[begin:end] for begin, end in found] == units

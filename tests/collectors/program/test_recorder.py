@@ -387,7 +387,7 @@ def test_a_forked_child_leaves_the_parents_recording_alone(tmp_path: Path) -> No
         (("--workload", "mlp-train"), "pass", "not both", 2),
     ],
 )
-def test_what_cannot_be_recorded_is_one_line(
+def test_a_failed_recording_is_one_line(
     tmp_path: Path, options: tuple[str, ...], program: str, told: str, code: int
 ) -> None:
     done = run(tmp_path, program, *options)
@@ -520,7 +520,7 @@ def test_a_forked_child_that_captures_is_a_run_of_its_own(tmp_path: Path) -> Non
     assert contents.manifest.failures == ()
 
 
-def test_what_the_recorder_failed_at_is_told_in_the_bundle(tmp_path: Path) -> None:
+def test_the_bundle_reports_failures_of_the_recorder(tmp_path: Path) -> None:
     program = """
         import resource
         first = captured()

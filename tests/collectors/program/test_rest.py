@@ -31,7 +31,7 @@ BOTH = "g.replay(); h.replay()"
         pytest.param(f"{BOTH} if i % 3 else None", "", 2500, 2500, id="not always both"),
     ],
 )
-def test_what_each_step_replays_is_only_counted(
+def test_replays_that_every_step_repeats_are_only_counted(
     tmp_path: Path, step: str, then: str, noted: int, seen_steps: int
 ) -> None:
     program = f"""
@@ -48,7 +48,7 @@ def test_what_each_step_replays_is_only_counted(
 
 
 @pytest.mark.parametrize("step", ["", "collectors.step()"], ids=["replays", "explicit"])
-def test_what_is_said_after_a_rest_has_its_replays(tmp_path: Path, step: str) -> None:
+def test_labels_after_a_pause_have_their_replays(tmp_path: Path, step: str) -> None:
     program = f"""
     import collectors
     g = captured()
@@ -137,7 +137,7 @@ def test_a_forked_child_is_not_held_by_the_lock_of_a_rest() -> None:
     assert done.stdout.split() == ["None", "None", "0"], done.stderr
 
 
-def test_what_is_served_is_noted_to_the_end(tmp_path: Path) -> None:
+def test_labelled_replays_are_recorded_to_the_end(tmp_path: Path) -> None:
     program = """
     import collectors
     g = captured()

@@ -52,7 +52,7 @@ def test_a_finding_is_told_with_its_line_rule_and_advice(tmp_path: Path, invoke:
     assert "60 of 64 elements differ, by up to 3.25" in result.out
 
 
-def test_what_a_failed_capture_left_unchecked_is_one_row(tmp_path: Path, invoke: Invoke) -> None:
+def test_rules_unchecked_after_a_failed_capture_are_one_row(tmp_path: Path, invoke: Invoke) -> None:
     result = invoke("doctor", "--bundle", bundle(tmp_path, failing_at_once()), "--all")
     rows = result.out[result.out.index("Rules") :].splitlines()[3:]
     assert [re.split(" {2,}", row) for row in rows] == [

@@ -58,7 +58,7 @@ def test_the_verdict_and_every_finding_with_its_rule(roots: Path) -> None:
     assert "equal in every element" in told
 
 
-def test_what_has_no_row_is_counted(roots: Path) -> None:
+def test_tensors_without_a_row_are_counted(roots: Path) -> None:
     differing = tuple(
         OutputCheck(f"layer.{n}", "state", "float32", (8,), 8, 3, 0.5, None) for n in range(13)
     )

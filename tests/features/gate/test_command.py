@@ -68,7 +68,7 @@ class TestExitCodes:
             ("sample_traces/sync-in-step", "--baseline", TOY),
         ],
     )
-    def test_what_makes_no_sense(
+    def test_contradictory_arguments_are_an_error(
         self, folder: Path, arguments: tuple[str, ...], invoke: Invoke
     ) -> None:
         result = invoke("gate", *arguments)
@@ -88,7 +88,7 @@ class TestBaselineFile:
             (b'{"format":"graphviz-dash-baseline","version":1}', "missing required field"),
         ],
     )
-    def test_what_is_no_baseline(
+    def test_an_invalid_baseline_is_one_line(
         self, folder: Path, content: bytes, said: str, invoke: Invoke
     ) -> None:
         (folder / "b.json").write_bytes(content)

@@ -232,7 +232,7 @@ class TestErrors:
         verdicts = [held(noise(seed), 1.15 * noise(1000 + seed)) for seed in range(30)]
         assert verdicts.count(Verdict.WORSE) >= 27
 
-    def test_what_is_too_noisy_to_tell_is_said(self) -> None:
+    def test_noisy_samples_are_inconclusive(self) -> None:
         random = np.random.default_rng(1)
         before, now = (1_000_000 * random.lognormal(0, 0.5, 30) for _ in range(2))
         assert held(before, now) is Verdict.INCONCLUSIVE

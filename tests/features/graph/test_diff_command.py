@@ -81,7 +81,9 @@ def test_the_drivers_answer_stands_beside_the_prediction(invoke: Invoke) -> None
     ],
 )
 @pytest.mark.usefixtures("folder")
-def test_what_is_no_graph_is_refused(arguments: tuple[str, str], said: str, invoke: Invoke) -> None:
+def test_an_argument_without_a_graph_is_one_error(
+    arguments: tuple[str, str], said: str, invoke: Invoke
+) -> None:
     result = invoke("diff", *arguments)
     assert result.code == 2
     assert said in result.err

@@ -76,14 +76,16 @@ def test_the_options_to_paste_follow_the_answer(invoke: Invoke, sample: str, opt
     assert lines.index(option) == 5
 
 
-def test_why_there_is_none(invoke: Invoke, tmp_path: Path) -> None:
+def test_missing_advice_has_a_reason(invoke: Invoke, tmp_path: Path) -> None:
     make_segmented(tmp_path)
     result = invoke("ladder", str(tmp_path))
     assert result.code == 0
     assert "No recommendation: the sizes of the family's graphs are unknown." in result.out
 
 
-def test_what_is_refused(service: Path, invoke: Invoke, tmp_path: Path) -> None:
+def test_unknown_names_and_folders_are_errors(
+    service: Path, invoke: Invoke, tmp_path: Path
+) -> None:
     assert "expected one of decode" in invoke("ladder", str(service), "--family", "x").err
     assert "expected one of recorded" in invoke("ladder", str(service), "--run", "x").err
     result = invoke("ladder", str(make_experiment(tmp_path / "mlp")))

@@ -111,7 +111,7 @@ def test_sizes_below_the_smallest_timed_one_are_not_advised_away() -> None:
     assert "no replay of a size below 96 was timed" in data.reason
 
 
-def test_where_larger_sizes_were_timed_there_is_advice() -> None:
+def test_timed_larger_sizes_give_advice() -> None:
     report = the_report("recorded-server")
     assert not isinstance(build_ladder_data(report, report.families[0]), Missing)
 

@@ -55,7 +55,7 @@ def test_growth_is_a_matter_of_the_slope(slope: float, growth: str) -> None:
     assert f"launch cost of linear chains {growth}:" in describe_launch_costs(costs)
 
 
-def test_what_python_adds() -> None:
+def test_the_cost_of_python_is_stated() -> None:
     (only,) = describe_extra_costs(analyze_launch_costs(recording(*lines(lambda n: 2000))))
     assert "cuda-python costs 150 ns" in only
     assert "clock read 60 ns" in only

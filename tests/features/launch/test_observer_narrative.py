@@ -30,7 +30,7 @@ def test_everything_has_a_title_and_a_meaning() -> None:
     assert list(MEASURE_TITLES) == list(StepMeasure)
 
 
-def test_what_lies_within_the_noise_is_no_longer() -> None:
+def test_a_difference_within_noise_is_not_called_longer() -> None:
     sentence = describe_observer_effect(effect_of(run_with(*SERIES)))
     assert "under CUPTI, a record per node, it takes as long to launch" in sentence
 

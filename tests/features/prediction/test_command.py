@@ -50,7 +50,7 @@ def test_a_trace_alone_has_only_the_profiled_step(
     assert document["graphed_step"] == bundle["graphed_step"]
 
 
-def test_what_stops_a_capture_is_told_with_advice(folder: Path, invoke: Invoke) -> None:
+def test_a_capture_blocker_is_reported_with_its_fix(folder: Path, invoke: Invoke) -> None:
     from tests.analysis.prediction.test_capture_blockers import item
     from tests.trace_builder import TraceBuilder
 
@@ -88,7 +88,7 @@ def test_another_calibration_changes_the_prediction(folder: Path, invoke: Invoke
         (("sample_traces",), "no run directly in the folder"),
     ],
 )
-def test_what_is_no_eager_trace_is_refused(
+def test_an_input_without_an_eager_trace_is_refused(
     arguments: tuple[str, ...], message: str, invoke: Invoke
 ) -> None:
     result = invoke("predict", *arguments)

@@ -41,14 +41,14 @@ class TestQuestions:
     def fleet(self, tmp_path: Path) -> Fleet:
         return uneven_fleet(tmp_path / "traces")
 
-    def test_which_ranks_are_slow(self, fleet: Fleet) -> None:
+    def test_slow_ranks_are_listed_with_their_kernel(self, fleet: Fleet) -> None:
         slow = {one.name: one for one in the_answer(fleet).slow}
         assert slow.keys() == {"rank2", "rank5"}
         assert (slow["rank5"].rank, slow["rank5"].kernel) == (5, "gemm")
         assert slow["rank5"].kernel_ns == 80 * US
         assert slow["rank5"].median_ns == 200 * US
 
-    def test_which_graphs_differ(self, fleet: Fleet) -> None:
+    def test_graphs_that_differ_between_ranks_are_listed(self, fleet: Fleet) -> None:
         said = the_answer(fleet)
         assert said.graph_count == 2
         odd = {
@@ -56,7 +56,7 @@ class TestQuestions:
         }
         assert odd == {(4, 1, False, ("rank2",)), (3, 7, True, ("rank2",))}
 
-    def test_how_far_launches_bound_them(self, fleet: Fleet) -> None:
+    def test_the_launch_bound_share_has_median_and_worst_rank(self, fleet: Fleet) -> None:
         said = the_answer(fleet)
         assert said.launch_bound is not None
         assert said.launch_bound[1] == pytest.approx(29 / 999)
@@ -113,7 +113,7 @@ class TestQuestions:
         assert eager.step_ns > 5 * graph.step_ns
 
 
-def test_what_the_gpu_idles_between_steps_is_no_part_of_a_step(tmp_path: Path) -> None:
+def test_idle_time_between_steps_is_not_part_of_a_step(tmp_path: Path) -> None:
     trace = TraceBuilder()
     for step in range(3):
         at = step * 100_000

@@ -91,7 +91,7 @@ class TestTables:
             read_fleet(tmp_path / "tables")
 
 
-def test_what_cannot_be_read_is_told_and_spoils_nothing(tmp_path: Path) -> None:
+def test_an_unreadable_trace_is_reported_and_the_rest_is_imported(tmp_path: Path) -> None:
     folder = tmp_path / "traces"
     rank(folder, 0)
     (folder / "bad.json").write_text("{]")
@@ -120,7 +120,7 @@ def test_a_bundle_whose_trace_leads_elsewhere(tmp_path: Path) -> None:
     assert "missing" in reasons[1]
 
 
-def test_what_a_process_cannot_read_is_told_with_its_own_reason(tmp_path: Path) -> None:
+def test_an_unreadable_trace_is_reported_with_its_reason(tmp_path: Path) -> None:
     (tmp_path / "damaged.json").write_text('{"traceEvents": [{"ph": "X", "cat": [1]}]}')
     fleet = collect_fleet(find_locations([str(tmp_path)]), partial(create_executor, None, 1))
     (unread,) = fleet.failed

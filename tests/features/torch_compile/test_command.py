@@ -28,7 +28,9 @@ def test_causes_are_printed_with_line_and_advice(invoke: Invoke, tmp_path: Path)
     ]
 
 
-def test_what_torch_said_drives_no_terminal(invoke: Invoke, tmp_path: Path) -> None:
+def test_control_characters_of_torch_messages_are_not_printed(
+    invoke: Invoke, tmp_path: Path
+) -> None:
     run = tmp_path / "runs" / "compile"
     write_run(run, Compilation("2.11", (), frames=FRAMES, breaks=(HARM,)))
     assert "\x1b" not in invoke("compile", str(run), "--all").out

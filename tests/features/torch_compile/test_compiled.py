@@ -509,7 +509,7 @@ def test_a_written_input_has_the_line_that_writes(statement: str) -> None:
     assert [line.text for line in told[CompileRuleId.MUTATED_INPUT].lines] == ["model.py:5"]
 
 
-def test_what_inductor_does_not_place_is_found_in_the_graph_of_dynamo() -> None:
+def test_operators_unknown_to_inductor_are_found_in_the_dynamo_graph() -> None:
     frame = msgspec.structs.replace(
         FRAMES[0], code=WRITING.format(statement="y = v * 2", code="...")
     )

@@ -44,7 +44,7 @@ from tests.samples import SAMPLES
         ("mlp-train/compile", " No recorded cause prevents CUDA graphs."),
     ],
 )
-def test_what_is_to_be_mended_first_if_anything(run: str, said: str) -> None:
+def test_the_summary_names_the_first_fix_or_its_absence(run: str, said: str) -> None:
     report = build_compile_report(load_run(SAMPLES / run))
     assert not isinstance(report, Missing)
     assert said in summarize_compilation(report)

@@ -156,7 +156,7 @@ class TestRefused:
             ),
         ],
     )
-    def test_what_is_no_such_text(self, tmp_path: Path, text: str, found: str) -> None:
+    def test_an_invalid_graph_text_is_refused(self, tmp_path: Path, text: str, found: str) -> None:
         with pytest.raises(InputError) as error:
             read_debug_dot(written(tmp_path / "bad.dot", text))
         assert found in error.value.found

@@ -84,7 +84,7 @@ def test_nodes_edges_and_ids(tmp_path: Path) -> None:
         ({"nodes": [node(0, "kernel", [-1])]}, "Expected `int` >= 0"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, change: dict[str, Any], found: str) -> None:
+def test_invalid_graph_data_is_refused(tmp_path: Path, change: dict[str, Any], found: str) -> None:
     with pytest.raises(InputError) as error:
         read_graph_data(written(tmp_path, DATA | change))
     assert found in error.value.found

@@ -55,7 +55,7 @@ def test_a_fact_of_another_type_costs_no_other(tmp_path: Path, count: Any) -> No
     assert (frame.nodes, frame.inputs) == (None, 3)
 
 
-def test_what_no_text_can_hold_is_skipped(tmp_path: Path) -> None:
+def test_text_with_lone_surrogates_is_skipped(tmp_path: Path) -> None:
     lone = "\ud800"
     result = _read(
         tmp_path,

@@ -102,7 +102,7 @@ def test_the_list_of_segments_of_old_torch() -> None:
 @pytest.mark.parametrize(
     "value", [None, "text", {}, {"segments": 3}, {"segments": [{"total_size": -1}]}]
 )
-def test_what_is_no_snapshot(value: Any) -> None:
+def test_a_value_without_segments_is_refused(value: Any) -> None:
     with pytest.raises(InputError):
         convert_memory_use(value, HERE)
 

@@ -77,7 +77,7 @@ def attacks(target: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("name", sorted(attacks(Path())))
-def test_what_could_run_code_is_refused(tmp_path: Path, name: str) -> None:
+def test_pickles_that_could_run_code_are_refused(tmp_path: Path, name: str) -> None:
     target = tmp_path / "owned"
     content = attacks(target)[name]
     with pytest.raises(InputError, match=r"could run code|damaged pickle"):
@@ -116,7 +116,7 @@ def test_every_operation_that_is_known_makes_plain_data() -> None:
     [b"\x80\x04", b"\x80\x04.", b"\x80\x04N", b"\x80\x04u.", b"\x80\x04(.", b"\x80\x04h\x07.",
      b"\x80\x04}]N\x8c\x01as.", b"\x80\x04]K\x01\x61\x61.", b"\x80\x04\xff.", b"\x80\x04I\xff\n."],
 )  # fmt: skip
-def test_what_no_pickler_writes(tmp_path: Path, content: bytes) -> None:
+def test_malformed_pickles_are_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(InputError):
         read(content, tmp_path)
 

@@ -51,7 +51,9 @@ def test_a_database(tmp_path: Path) -> None:
         ("a.zip", b"PK\x03\x04....", "a zip archive"),
     ],
 )
-def test_what_is_not_known(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+def test_a_file_of_unknown_format_is_refused(
+    tmp_path: Path, name: str, content: bytes, said: str
+) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError) as error:
         require_format(tmp_path / name)

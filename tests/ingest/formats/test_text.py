@@ -48,7 +48,7 @@ def test_only_named_fields_are_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", '{"x": "3"}', "[]", "[" * 5_000, "\xff", "9" * 5_000])
-def test_what_is_none_is_refused(tmp_path: Path, text: str) -> None:
+def test_invalid_json_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a"
     path.write_text(text)
     with pytest.raises(InputError, match="expected a point"):

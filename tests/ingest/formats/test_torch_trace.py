@@ -77,7 +77,7 @@ def test_graphs_are_named_by_their_keys(log: Compilation) -> None:
     assert all(graph.key.startswith("f") and len(graph.key) == 52 for graph in log.graphs)
 
 
-def test_what_such_a_log_does_not_tell_is_said(log: Compilation) -> None:
+def test_facts_absent_from_the_log_have_a_reason(log: Compilation) -> None:
     missing = {source.fact for source in log.sources if source.missing_reason}
     assert {CompilationFact.NODES, CompilationFact.PARTITIONS} <= missing
     assert CompilationFact.BREAKS not in missing

@@ -42,7 +42,7 @@ def test_one_bad_event_of_three(change: dict[str, Any], cause: str) -> None:
 
 
 @pytest.mark.parametrize("item", [1, "x", None, [], True])
-def test_what_is_no_object(item: object) -> None:
+def test_an_item_other_than_an_object_is_unusable(item: object) -> None:
     decoder = EventDecoder()
     first, second = decoder.decode_strictly(encoded(EVENT, item))
     assert (first.name, second) == ("k", UNUSABLE_EVENT)
@@ -71,7 +71,7 @@ def test_times_of_events_that_no_table_keeps_are_not_looked_at() -> None:
     assert not decoder.unusable
 
 
-def test_what_is_no_json_is_left_to_who_knows_the_whole() -> None:
+def test_invalid_json_is_decoded_unchecked_or_not_at_all() -> None:
     decoder = EventDecoder()
     with pytest.raises(msgspec.DecodeError):
         decoder.decode_strictly(b'[{"ph": ')

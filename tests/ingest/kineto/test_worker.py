@@ -48,7 +48,7 @@ def test_a_piece_is_taken_or_declined(piece: bytes, answer: tuple[int, int]) -> 
     assert taken(piece) == answer
 
 
-def test_what_it_hands_back_is_what_it_took() -> None:
+def test_the_written_result_equals_the_decoded_events() -> None:
     columns, decoder = EventColumns("the trace", exact=False), EventDecoder()
     for number in range(3):
         events = [KERNEL | {"ts": 10.0 * number + n, "name": f"k{n}"} for n in range(number + 1)]

@@ -157,9 +157,7 @@ def test_workers_have_part_of_it_and_each_row_leads_to_its_event(
         ('"dur": 0.050', '"dur": 1790857026000000.050'),  # needs decimals
     ],
 )
-def test_what_one_process_makes_of_odd_text_several_make_too(
-    tmp_path: Path, old: str, new: str
-) -> None:
+def test_several_processes_read_odd_text_like_one(tmp_path: Path, old: str, new: str) -> None:
     text = mixed(300).text()
     assert old in text
     path = tmp_path / "t.json"

@@ -33,7 +33,7 @@ def run_node(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
 
 
-def test_what_the_scripts_compute() -> None:
+def test_the_scripts_pass_their_tests() -> None:
     ran = run_node("--test", *(str(path) for path in sorted(TESTS.glob("*.test.js"))))
     assert ran.returncode == 0, ran.stdout + ran.stderr
 

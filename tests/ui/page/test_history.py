@@ -301,7 +301,7 @@ PAGE_IS_KNOWN = ("new_session", "navigation", "session_status_changed", "page_co
 
 
 @pytest.mark.parametrize("passing", [(), PAGE_IS_KNOWN], ids=["page", "widgets"])
-def test_what_a_page_still_says_when_it_was_left_does_not_undo_the_link(
+def test_a_late_message_of_a_page_does_not_undo_the_link(
     slow_tab: tuple[Page, Answers], passing: tuple[str, ...]
 ) -> None:
     """A drawing says that it is complete before the browser knows of the other page, or before it
@@ -350,7 +350,7 @@ def test_a_choice_that_is_answered_elsewhere_leaves_the_address_alone(
     expect(page).to_have_url(re.compile("/export[?]experiment=branches&trace=eager$"))
 
 
-def test_what_a_drawing_says_meanwhile_does_not_take_a_choice_back(
+def test_a_message_of_a_drawing_does_not_revert_a_choice(
     slow_tab: tuple[Page, Answers],
 ) -> None:
     page, answers = slow_tab
@@ -391,7 +391,7 @@ def drawn(page: Page, name: str) -> ElementHandle:
 
 @pytest.mark.parametrize("name", LEFT)
 @pytest.mark.parametrize("passing", [(), PAGE_IS_KNOWN], ids=["page", "widgets"])
-def test_what_is_picked_on_a_page_that_was_left_is_not_in_the_next_address(
+def test_a_choice_on_a_left_page_is_not_in_the_next_address(
     slow_tab: tuple[Page, Answers], name: str, passing: tuple[str, ...]
 ) -> None:
     page, answers = slow_tab

@@ -76,9 +76,7 @@ def test_experiments_that_come_and_go_are_told_on_the_overview(roots: Path) -> N
     assert told(rerun(page)) == ["toy deleted."]
 
 
-def test_what_changes_while_its_page_is_made_is_shown_as_it_is_then(
-    roots: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_during_rendering_is_shown(roots: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_run(roots / "toy", "eager", wall_ns=400_000)
     load = store.load_experiment
 

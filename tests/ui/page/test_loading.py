@@ -40,7 +40,7 @@ def test_the_bar_is_gone_when_all_is_read(roots: Path, monkeypatch: pytest.Monke
     assert not page.exception
 
 
-def test_what_was_stopped_is_not_kept_and_read_by_whoever_asks_next(tmp_path: Path) -> None:
+def test_an_interrupted_load_is_not_kept_and_is_repeated_on_request(tmp_path: Path) -> None:
     class StoppedError(Exception):
         pass
 

@@ -30,7 +30,7 @@ def test_bars_of_all_runs_share_one_scale(sample: str) -> None:
         assert width == pytest.approx(100 * step / max(steps), abs=0.02)
 
 
-def test_where_gpu_work_fills_the_step_idle_time_is_not_known_not_none() -> None:
+def test_idle_time_is_unknown_not_zero_if_gpu_work_fills_the_step() -> None:
     compared = compared_sample("fork-join")
     assert not isinstance(compared["graph"].time_by_category, Missing)
     assert compared["graph"].time_by_category.excess_ns is not None

@@ -26,7 +26,7 @@ def presence(left: list[str], later: list[Callable[[], None]]) -> OpenPages:
     return OpenPages(left.append, later.append)
 
 
-def test_who_closes_his_last_page_has_left(
+def test_a_visitor_leaves_with_the_last_page(
     presence: OpenPages, left: list[str], later: list[Callable[[], None]]
 ) -> None:
     with presence.register_page("me"):
@@ -39,7 +39,7 @@ def test_who_closes_his_last_page_has_left(
     assert left == ["other", "me"]
 
 
-def test_who_comes_back_has_not(
+def test_a_visitor_who_returns_has_not_left(
     presence: OpenPages, left: list[str], later: list[Callable[[], None]]
 ) -> None:
     with presence.register_page("me"):
@@ -51,7 +51,7 @@ def test_who_comes_back_has_not(
     assert left == ["me"]
 
 
-def test_who_left_twice_has_left_once(
+def test_a_visitor_who_left_twice_is_reported_once(
     presence: OpenPages, left: list[str], later: list[Callable[[], None]]
 ) -> None:
     for _ in range(2):

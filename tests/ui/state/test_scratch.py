@@ -34,7 +34,7 @@ def test_it_is_this_users_alone_and_goes_with_all_that_is_in_it(temporary: Path)
     scratch.remove()
 
 
-def test_what_a_killed_server_left_is_removed_by_the_next(temporary: Path) -> None:
+def test_the_next_server_removes_files_of_a_killed_one(temporary: Path) -> None:
     subprocess.run(
         [sys.executable, "-c", KILLED], env={"TMPDIR": str(temporary)}, check=False, timeout=60
     )

@@ -37,7 +37,7 @@ def test_a_run_that_arrives_is_there_without_a_new_start(path: Path) -> None:
         STORE.load_experiment_of_key(before)
 
 
-def test_what_was_known_of_an_earlier_version_is_dropped(
+def test_figures_of_an_earlier_version_are_dropped(
     path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(module, "SCRATCH", scratch := Scratch())
@@ -54,7 +54,7 @@ def test_what_was_known_of_an_earlier_version_is_dropped(
     scratch.remove()
 
 
-def test_what_is_made_of_an_earlier_version_meanwhile_is_not_kept(path: Path) -> None:
+def test_a_figure_built_for_an_earlier_version_is_not_kept(path: Path) -> None:
     store = Store()
     before = store.register(path)
 
@@ -81,7 +81,7 @@ def test_an_experiment_that_is_closed_is_known_no_more(tmp_path: Path) -> None:
         store.load_experiment_of_key(key, Extent.NO_TRACES)
 
 
-def test_what_nobody_asked_for_the_longest_makes_room(tmp_path: Path) -> None:
+def test_the_least_recently_used_experiment_is_dropped(tmp_path: Path) -> None:
     def taken() -> int:
         return 100 * sum(map(store.is_loaded, keys))
 
@@ -97,7 +97,9 @@ def test_what_nobody_asked_for_the_longest_makes_room(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("taken", [None, 10])
-def test_where_there_is_room_or_nobody_knows_all_stays(path: Path, taken: int | None) -> None:
+def test_all_experiments_stay_if_memory_suffices_or_is_unknown(
+    path: Path, taken: int | None
+) -> None:
     store = Store(max_bytes=10, get_used_bytes=lambda: taken)
     keys = [store.register(path), store.register(make_experiment(path.parent / "other"))]
     for key in keys:
@@ -112,7 +114,7 @@ class Cyclic:
         self.itself = self
 
 
-def test_what_was_open_while_something_was_built_is_freed_later() -> None:
+def test_objects_open_during_a_build_are_freed_later() -> None:
     now = 0.0
     collection = module._DeferredCollection(clock=lambda: now)
     session = Cyclic()

@@ -176,7 +176,7 @@ def test_only_its_visitor_can_remove_an_upload(opened: Uploads, experiment: Path
 
 
 @pytest.mark.usefixtures("unconfined")
-def test_what_a_visitor_uploaded_goes_with_him(opened: Uploads, experiment: Path) -> None:
+def test_uploads_are_removed_with_their_visitor(opened: Uploads, experiment: Path) -> None:
     paths = [opened.add(ME, "toy.zip", packed(experiment)) for _ in range(2)]
     other = opened.add(OTHER, "toy.zip", packed(experiment))
     keys = [STORE.register(path) for path in paths]
@@ -206,7 +206,7 @@ def test_a_visitor_may_keep_so_many_and_no_more(
 
 @pytest.mark.usefixtures("unconfined")
 @pytest.mark.parametrize("quota", ["MAX_BYTES_PER_VISITOR", "MAX_ALL_BYTES"])
-def test_what_is_kept_is_bounded_in_bytes(
+def test_kept_uploads_are_bounded_in_bytes(
     opened: Uploads, experiment: Path, monkeypatch: pytest.MonkeyPatch, quota: str
 ) -> None:
     monkeypatch.setattr(uploads, quota, size_of(experiment) + 1)

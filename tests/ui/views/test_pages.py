@@ -148,7 +148,7 @@ def test_export_offers_the_trace_and_the_tables(
 
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.usefixtures("open_folds")
-def test_what_failed_is_shown_with_its_cause(look_in: LookIn, sync: Path, name: str) -> None:
+def test_a_failure_is_shown_with_its_cause(look_in: LookIn, sync: Path, name: str) -> None:
     look_in(sync.parent)
     page = shown(name) if name == "overview" else shown(name, experiment="sync")
     told = markup(page)
@@ -244,7 +244,7 @@ def test_an_eager_run_alone_shows_what_a_graph_would_gain(
         assert "GPU idle" in told or name == "doctor"
 
 
-def test_what_a_wrong_result_gained_is_struck_out_and_warned_of_on_every_page(
+def test_the_gain_of_a_wrong_result_is_struck_out_on_every_page(
     look_in: LookIn,
 ) -> None:
     look_in(SAMPLES / "moved-inputs")

@@ -237,7 +237,7 @@ def test_a_node_that_was_put_elsewhere_has_moved_and_nothing_else(seed: int) -> 
     assert len(moved) == 1
 
 
-def test_which_parameters_differ_is_told_in_words() -> None:
+def test_differing_parameters_are_named_with_both_values() -> None:
     copy = MemcpyParams("device", "device", "DtoD", 64, 64, 1, 1)
     a = CapturedGraph(
         "graph-0",

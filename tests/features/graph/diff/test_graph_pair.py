@@ -53,7 +53,7 @@ def test_an_update_is_much_cheaper_than_instantiating_anew() -> None:
         assert median(one.update_ns) * 10 < median(one.instantiate_ns)
 
 
-def test_what_differs_between_variants_is_what_their_names_say() -> None:
+def test_variants_differ_as_their_names_say() -> None:
     run = _run("graph-update/graph")
     changes = {}
     for graph in run.graphs[1:]:

@@ -33,7 +33,7 @@ def _table(graph: CapturedGraph) -> NodeTable:
     return build_node_table(graph, attribute_graph(graph), None)
 
 
-def test_what_is_gone_hangs_where_it_was() -> None:
+def test_a_removed_node_stays_between_its_neighbours() -> None:
     a, b = _line("first", "gone", "last"), _line("first", "last", "fresh")
     diff = diff_graphs([a], [b])
     union = merge_graphs(diff, _table(a), _table(b))

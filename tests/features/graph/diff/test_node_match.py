@@ -40,7 +40,7 @@ def test_a_changed_node_matches_what_is_in_its_place() -> None:
     assert match_nodes(first, second) == [0, 1, 2]
 
 
-def test_what_is_of_another_kind_has_no_partner() -> None:
+def test_a_node_of_another_kind_has_no_partner() -> None:
     assert match_nodes(side("AB", line(2)), side("AZ", line(2))) == [0, UNMATCHED]
 
 

@@ -163,7 +163,7 @@ def test_a_rule(kind: NodeKind, before: Params, after: Params, result: UpdateRes
     assert found.is_accepted is (result is None)
 
 
-def test_what_no_bundle_tells_is_told_as_unknown() -> None:
+def test_unrecorded_parameters_make_the_prediction_unknown() -> None:
     found = predict_update(_one(COPY, _copy(height=4)), _one(COPY, _copy(height=4)))
     assert found.is_accepted is None
     assert "several rows" in found.unknown[0]

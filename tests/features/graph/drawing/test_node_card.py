@@ -69,7 +69,7 @@ def test_copies_and_sets() -> None:
     assert fill["Value"].text.startswith("0 in elements of")
 
 
-def test_what_is_not_known_says_why() -> None:
+def test_unknown_fields_have_a_reason() -> None:
     run = load_run(Path("sample_traces/mlp-train/graph"))
     bare = Run(
         path=run.path,

@@ -243,7 +243,7 @@ def test_two_graphs_are_drawn_as_one_in_the_colours_of_what_changed() -> None:
     assert "added" in {link.text for link in view.links}
 
 
-def test_what_changed_is_written_on_the_box() -> None:
+def test_a_changed_box_names_the_change() -> None:
     first, second = _sample("graph-0"), _sample("graph-3")
     union = merge_graphs(diff_graphs([first.graph], [second.graph]), first, second)
     view = build_dag_view(

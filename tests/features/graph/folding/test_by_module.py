@@ -33,7 +33,7 @@ def check(whole: ExpandedGraph, root: FoldGroup) -> None:
         assert all(box[a] <= box[b] for a, b in edges if a in box and b in box), group
 
 
-def test_what_runs_between_does_not_take_a_module_apart() -> None:
+def test_interleaved_streams_do_not_split_a_module() -> None:
     """Two streams with interleaved captured nodes."""
     told = [f"forward:Net.{side}" for _ in range(4) for side in ("left", "right")]
     edges = [(at, at + 2) for at in range(6)]
@@ -70,7 +70,7 @@ def test_phases_come_first_and_each_has_its_modules() -> None:
     ]
 
 
-def test_what_runs_outside_the_calls_of_modules_stands_outside_of_them() -> None:
+def test_work_outside_module_calls_is_outside_the_modules() -> None:
     token = ["forward:Net", "forward:Net", "forward:", "forward:"]
     root = tree(line(8), *token, *token)
     assert said(root) == [
@@ -81,7 +81,7 @@ def test_what_runs_outside_the_calls_of_modules_stands_outside_of_them() -> None
     ]
 
 
-def test_what_backward_does_between_modules_takes_none_apart() -> None:
+def test_accumulated_gradients_do_not_split_a_module() -> None:
     """Gradients that are added up have no forward operator, and run all through backward."""
     told = [
         "backward:Net.b",

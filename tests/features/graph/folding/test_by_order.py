@@ -33,7 +33,7 @@ def test_several_roots_and_sinks_are_branches() -> None:
     assert [child.nodes for child in parallel.children] == [(0, 1), (2, 3), (4, 5)]
 
 
-def test_what_cannot_be_taken_apart_is_a_tangle() -> None:
+def test_an_irreducible_part_is_a_tangle() -> None:
     edges = [(0, 1), (0, 2), (1, 3), (1, 4), (2, 3), (2, 4), (3, 5), (4, 5)]
     root = tree(table(6, edges))
     (tangle,) = of_kind(root, FoldKind.TANGLE)

@@ -8,7 +8,7 @@ from graphviz_dash.features.graph.folding.tree import FoldKind
 from tests.analysis.fold.trees import layers, line, of_kind, table, tree
 
 
-def test_what_differs_is_said_of_each_block() -> None:
+def test_differences_of_each_block_are_listed() -> None:
     names = layers(24, 1)
     made = table(len(names), line(len(names)), None, names)
     root = tree(made)

@@ -43,7 +43,7 @@ def test_a_view(client: TestClient, key: str) -> None:
     assert "n300" in [box[0] for box in focused.json()["boxes"]]
 
 
-def test_who_awaits_the_first_view_of_a_graph_is_told(client: TestClient, key: str) -> None:
+def test_the_first_view_of_a_graph_sets_its_event(client: TestClient, key: str) -> None:
     awaited, other = (
         get_view_event((key, "graph", "graph-0")),
         get_view_event((key, "graph", "graph-1")),
@@ -111,7 +111,7 @@ def test_a_search(client: TestClient, key: str) -> None:
         ({"first": "x"}, 400),
     ],
 )
-def test_what_is_wrong_is_said(
+def test_an_invalid_view_request_is_an_error(
     client: TestClient, key: str, changes: dict[str, str | None], status: int
 ) -> None:
     answer = view(client, key, **changes)
@@ -156,7 +156,7 @@ def test_two_graphs_are_given_as_one(client: TestClient, life: str) -> None:
         ({"against_graph": ""}, 400),
     ],
 )
-def test_what_is_wrong_with_the_earlier_graph_is_said(
+def test_an_invalid_earlier_graph_is_an_error(
     client: TestClient, life: str, changes: dict[str, str], status: int
 ) -> None:
     query = {"experiment": life, "run": "graph", "graph": "graph-8", "colour": "change"}
@@ -188,7 +188,7 @@ def test_edges_one_by_one(client: TestClient, key: str) -> None:
     assert found["rows"][0]["what"].startswith("full dependency")
 
 
-def test_what_is_seen_as_a_file(client: TestClient, key: str) -> None:
+def test_the_current_view_is_exported_as_svg_and_dot(client: TestClient, key: str) -> None:
     seen = {"colour": "category", "ratio": "1.3", "theme": "dark"}
     drawn = get(client, key, "drawing", format="svg", **seen).json()
     assert (drawn["name"], drawn["type"]) == ("graph-graph-0.svg", "image/svg+xml")
@@ -211,7 +211,7 @@ def test_what_is_seen_as_a_file(client: TestClient, key: str) -> None:
         ("drawing", {"format": "svg"}, 400),
     ],
 )
-def test_what_is_wrong_with_a_question_is_said(
+def test_an_invalid_detail_request_is_an_error(
     client: TestClient, key: str, name: str, more: dict[str, str], status: int
 ) -> None:
     answer = get(client, key, name, **more)
@@ -219,7 +219,7 @@ def test_what_is_wrong_with_a_question_is_said(
     assert answer.json()["error"]["message"]
 
 
-def test_how_far_a_graph_is_prepared(client: TestClient, key: str) -> None:
+def test_the_state_of_a_prepared_graph_is_done(client: TestClient, key: str) -> None:
     assert get(client, key, "progress").json()["state"] == "done"
     query = {"experiment": key, "run": "graph", "graph": "graph-0"}
     assert client.post("/api/dag/cancel", params=query).json()["state"] == "done"

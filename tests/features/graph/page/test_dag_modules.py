@@ -99,7 +99,7 @@ def test_the_key_keeps_what_is_selected_in_view_and_the_address_keeps_the_fold(p
     assert ask(canvas, "dag.getPosition(150)") is not None
 
 
-def test_what_is_found_is_found_again_when_folded_otherwise(page: Page) -> None:
+def test_search_results_survive_another_folding(page: Page) -> None:
     canvas = follow_to_graph(page, f"{TRANSFORMER}&find=layers.2.mlp")
     expect(canvas).to_have_attribute("data-hits", re.compile("[1-9]"))
     found = canvas.get_attribute("data-hits")

@@ -31,7 +31,7 @@ def transformer(page: Page) -> Locator:
     return follow_to_graph(page, TRANSFORMER)
 
 
-def test_what_is_seen_is_saved(transformer: Locator, tmp_path: Path) -> None:
+def test_the_current_view_is_saved_in_each_format(transformer: Locator, tmp_path: Path) -> None:
     canvas, page = transformer, transformer.page
     saved = {}
     for kind in ("SVG", "PNG", "DOT"):

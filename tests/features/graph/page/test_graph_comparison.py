@@ -8,7 +8,7 @@ from tests.ui.views.apptests import markup, shown
 SAMPLES = Path(__file__).parents[4] / "sample_traces"
 
 
-def test_what_differs_and_what_the_driver_answered_are_told(roots: Path) -> None:
+def test_differences_and_the_answer_of_the_driver_are_shown(roots: Path) -> None:
     shutil.copytree(SAMPLES / "graph-update", roots / "update")
     page = shown("graph", experiment="update", graph="graph-5", against="graph:graph-8")
     told = markup(page)

@@ -64,7 +64,7 @@ def test_nodes_without_times_have_no_column_of_times(look_in: LookIn) -> None:
     assert "µs" not in page.dataframe[0].value.columns
 
 
-def test_what_stands_beside_a_drawing_waits_until_it_has_asked_for_its_view(
+def test_details_wait_until_the_drawing_requested_its_view(
     roots: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_experiment(roots / "toy")

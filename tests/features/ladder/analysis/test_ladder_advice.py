@@ -106,7 +106,7 @@ class TestReport:
         # Over a graph of that size; 50 us pass before the next step either way.
         assert above.fallback_ns / 10 == pytest.approx(EAGER_NS - replay_ns(40), rel=0.01)
 
-    def test_what_happens_once_is_no_steps_cost(self, tmp_path: Path) -> None:
+    def test_one_time_work_is_no_step_cost(self, tmp_path: Path) -> None:
         """Library setup at the first use of a shape and the start of a profiler are no cost of a
         step or of a request without a graph.
         """
@@ -126,7 +126,7 @@ class TestReport:
             EAGER_NS - replay_ns(40), rel=0.01
         )
 
-    def test_what_no_timed_step_without_a_graph_lost_is_unknown(self, tmp_path: Path) -> None:
+    def test_the_loss_is_unknown_if_no_fallback_step_was_timed(self, tmp_path: Path) -> None:
         """The only one is the last step of its thread, which nothing ends."""
         family = family_of(reported(make_server(tmp_path, requests=[*traffic(300, 32), 40])))
         assert not isinstance(family.losses, Missing)
@@ -265,7 +265,7 @@ class TestAdvice:
         assert predicted == pytest.approx(measured, rel=0.005)
         assert not after.is_better
 
-    def test_what_is_above_the_ceiling(self, report: LoopReport) -> None:
+    def test_requests_above_the_ceiling_are_counted_and_costed(self, report: LoopReport) -> None:
         ceiling = advice_of(data_of(report)).ceiling
         assert (ceiling.size, ceiling.largest_request, ceiling.requests_above) == (32, 40, 10)
         assert ceiling.fallback_ns == pytest.approx(EAGER_NS, rel=0.001)

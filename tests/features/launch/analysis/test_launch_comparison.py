@@ -44,7 +44,7 @@ def test_medians_apart_by_less_than_the_spread_are_within_it() -> None:
     ]
 
 
-def test_what_events_time_is_no_finer_than_events() -> None:
+def test_differences_below_the_resolution_of_events_are_within_the_spread() -> None:
     measure = LaunchMeasure.REPEAT_LAUNCH_DEVICE
     near, far = (
         analyze_launch_costs(recording(LaunchSeries(LINE, {measure: (time,) * 9}, {})))

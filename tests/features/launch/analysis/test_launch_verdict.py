@@ -51,7 +51,7 @@ def test_the_verdict(took: list[int], verdict: Verdict) -> None:
     assert found.reference_ratios.low == pytest.approx(1, abs=0.1)
 
 
-def test_what_no_synthetic_graph_tells_is_named() -> None:
+def test_node_kinds_without_a_synthetic_graph_are_named() -> None:
     found = judged([2100], {NodeKind.KERNEL: 99, NodeKind.HOST: 1})
     assert isinstance(found, Missing)
     assert found.reason == "mine has no graph that measures the cost of Host nodes"

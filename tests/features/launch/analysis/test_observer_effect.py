@@ -121,7 +121,7 @@ def test_the_gpu_is_read_by_events_at_the_least(effect: ObserverEffect) -> None:
     assert profiler.effects[StepMeasure.REPORTED].ratio == pytest.approx(1.21, rel=0.01)
 
 
-def test_why_there_is_none() -> None:
+def test_a_missing_observer_effect_has_a_reason() -> None:
     reason = "it was collected without --observers"
     assert compute_observer_effect(run_with()) == Missing(Fact.OBSERVERS_PASS, reason)
     failed = Absent("observers pass", "it failed, see failures")

@@ -154,7 +154,7 @@ def test_further_roots_cost_what_they_cost_synthetic_graphs() -> None:
         ((), "the collecting version"),
     ],
 )
-def test_what_was_not_measured_is_said(told: tuple[Absent, ...], reason: str) -> None:
+def test_measures_without_timings_have_a_reason(told: tuple[Absent, ...], reason: str) -> None:
     run = run_of(LINE, None)
     run = replace(run, manifest=replace(run.manifest, absent=told))
     (own,) = list_program_graphs(Experiment(Path("x"), (run,)), {"ref": costs()})

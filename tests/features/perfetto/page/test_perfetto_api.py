@@ -134,7 +134,7 @@ class TestLocalUi:
             "/perfetto/..%2f__init__.py",
         ],
     )
-    def test_what_is_not_there(self, client: TestClient, path: str) -> None:
+    def test_unknown_paths_are_not_found(self, client: TestClient, path: str) -> None:
         assert client.get(path).status_code == 404
 
 

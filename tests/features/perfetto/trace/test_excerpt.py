@@ -96,7 +96,7 @@ def test_a_graph_among_others_that_look_alike_keeps_its_own_launches(tmp_path: P
         (TracePart((("eager", None),), "graph-0"), "no graph 'graph-0'"),
     ],
 )
-def test_what_is_not_there_is_told(toy: Experiment, part: TracePart, told: str) -> None:
+def test_unknown_parts_are_named_in_the_error(toy: Experiment, part: TracePart, told: str) -> None:
     with pytest.raises(InputError, match=told):
         extract_part(toy, part)
 

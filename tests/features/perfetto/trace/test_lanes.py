@@ -55,7 +55,7 @@ def test_events_go_forward_in_time_and_each_end_closes_its_begin(
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=40))
-def test_what_nests_needs_one_lane(closes: list[int]) -> None:
+def test_nested_slices_need_one_lane(closes: list[int]) -> None:
     """Calls of one thread: each opens one more and closes some."""
     slices: list[list[int]] = []
     stack: list[int] = []

@@ -128,7 +128,7 @@ def test_damaged_files_are_told(
         check_trace(broken)
 
 
-def test_what_is_no_gzip_file_is_told(trace: Path, tmp_path: Path) -> None:
+def test_a_damaged_or_missing_file_is_an_error(trace: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.pftrace.gz"
     broken.write_bytes(trace.read_bytes())
     with pytest.raises(InputError):

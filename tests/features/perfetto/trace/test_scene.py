@@ -60,7 +60,7 @@ def test_the_busy_counter_ends_with_zero_and_is_a_share(scene: Scene) -> None:
             assert (np.diff(device.busy.ts) > 0).all()
 
 
-def test_what_a_reader_should_know_is_told(scene: Scene) -> None:
+def test_facts_of_the_trace_are_listed(scene: Scene) -> None:
     assert "share no clock" in scene.facts["alignment"]
     assert "profiler attached" in scene.facts["pass"]
     assert {"run.eager", "run.graph"} <= scene.facts.keys()

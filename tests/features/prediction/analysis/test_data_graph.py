@@ -87,7 +87,7 @@ def dags(draw: st.DrawFn) -> list[list[int]]:
 
 
 @given(dags())
-def test_what_is_left_implies_all_and_nothing_is_implied(after: list[list[int]]) -> None:
+def test_reduced_edges_imply_all_edges_and_none_is_redundant(after: list[list[int]]) -> None:
     pairs = set(reduce_dependencies(after))
 
     def reach(edges: set[tuple[int, int]]) -> set[tuple[int, int]]:

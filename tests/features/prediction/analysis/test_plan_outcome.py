@@ -64,7 +64,7 @@ def test_differences_are_held_against_those_of_eager_steps() -> None:
     assert "two eager steps differ by 2.0e-07" in said
 
 
-def test_where_the_line_is_as_good_it_says_why() -> None:
+def test_a_single_stream_verdict_has_a_reason() -> None:
     plan = msgspec.structs.replace(PLAN, verdict=Verdict.CHAIN, selected_streams=1)
     assert describe_plan("p", plan)[0] == (
         "p: one stream is as good: each operator depends on the previous one in nearly all of the "
@@ -73,7 +73,7 @@ def test_where_the_line_is_as_good_it_says_why() -> None:
     assert select_attempt(plan) is plan.serial
 
 
-def test_what_more_memory_would_buy_is_told() -> None:
+def test_the_gain_from_more_memory_is_stated() -> None:
     line = msgspec.structs.replace(PLAN.serial, memory_bytes=36 << 20)
     predicted = Attempt(2, 2, 0, 1_000_000, predicted_bytes=72 << 20)
     tried = Attempt(8, 8, 0, 300_000, (400_000,), 252 << 20, 238 << 20, serial_ns=1_600_000)

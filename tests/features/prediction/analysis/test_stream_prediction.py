@@ -89,11 +89,11 @@ def test_it_is_worded_with_what_it_rests_on() -> None:
     assert "nearly all of it is sequential" in describe_parallel_verdict(line)
 
 
-def test_what_was_tried_is_measured_by_streams() -> None:
+def test_measured_attempts_give_times_by_streams() -> None:
     assert get_times_by_streams(chain_plan(4)) == {1: 1_650_000, 4: 800_000}
 
 
-def test_what_is_not_known_is_said() -> None:
+def test_a_missing_prediction_has_a_reason() -> None:
     run = make_run("graph", graphs=(FORK,), trace=None)
     missing = Missing(Fact.NODE_TIMES, "there is no trace of replays")
     assert predict_run_parallel(run, {"graph-0": missing}, []) == {"graph-0": missing}

@@ -200,7 +200,7 @@ def test_more_is_found_out_when_asked_for(
     assert [one["run"] for one in back["pairs"]] == ["eager"]
 
 
-def test_what_was_never_begun_cannot_be_cancelled(client: TestClient, key: str) -> None:
+def test_a_task_that_never_began_cannot_be_cancelled(client: TestClient, key: str) -> None:
     answer = client.post("/api/timeline/cancel", params={"experiment": key, "run": "eager"})
     assert answer.status_code == 404
 

@@ -60,7 +60,7 @@ def test_lanes_share_a_bounded_number_of_bins() -> None:
         assert len(lane.idle) == len(lane.busy) <= MAX_BINS // lanes
 
 
-def test_what_cannot_be_compared_says_why() -> None:
+def test_a_missing_difference_has_a_reason() -> None:
     lane = build_difference(
         RunDifference("graph", Missing(Fact.TYPICAL_STEP, "it marks no step")),
         _frame(0, 10),

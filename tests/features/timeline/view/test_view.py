@@ -401,7 +401,7 @@ def test_slices_of_a_replay_know_their_node() -> None:
 @pytest.mark.parametrize(
     "text", ["", "g", "x1", "g-1", "g1.0", "g99", "c0", "g" + "9" * 40, "g\u0661"]
 )
-def test_what_names_no_slice_is_refused(text: str) -> None:
+def test_an_invalid_slice_token_is_refused(text: str) -> None:
     timeline = build_run_timeline(_run(trace([kernel(0, 1)])))
     with pytest.raises(InputError):
         parse_slice_token(timeline, text)

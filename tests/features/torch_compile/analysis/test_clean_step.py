@@ -149,7 +149,7 @@ def test_the_parts_of_a_split_graph_are_one() -> None:
     assert merge_partitions(pieces, "0/0") == [*ENTRY[:1], ENTRY[0], ENTRY[1], *pieces[-2:]]
 
 
-def test_what_is_launched_kernel_by_kernel_is_one_graph_a_call() -> None:
+def test_kernels_launched_separately_become_one_graph_per_call() -> None:
     call = (*ENTRY, *(kernel(StepPart.COMPILED, "0/0", 20, 2) for _ in range(5)))
     fixed = convert_to_graphs((*call, *call, WAIT), {"0/0"})
     graphs = [piece for piece in fixed if piece.launches_graph]

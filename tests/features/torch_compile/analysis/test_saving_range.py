@@ -21,7 +21,7 @@ def test_no_saving_is_more_than_the_gpu_is_idle_for() -> None:
     assert compute_gain_range(600.0, 1_000.0, 500.0).high_ns == 600
 
 
-def test_what_is_smaller_than_processes_differ_by_is_too_small_to_tell() -> None:
+def test_a_gain_below_the_process_variance_is_not_significant() -> None:
     assert not compute_gain_range(
         0.9 * DEFAULT_PROCESS_VARIANCE * 1_000, 1_000.0, 900.0
     ).is_significant
