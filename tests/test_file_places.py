@@ -140,11 +140,11 @@ READS: Final[Mapping[str, Sequence[str]]] = {
         "collectors/doctor/places.py:_read_source",
     ),
     "tests/collectors/test_unreadable_sources.py::test_callers_without_lines_keep_their_place": (
-        "collectors/compiled/taps.py:add_callers",
+        "collectors/compiled/callers.py:add_callers",
     ),
     "tests/collectors/passes/test_kernel_parameters.py::"
     "test_events_without_readable_code_do_not_change": (
-        "collectors/passes/capture_events.py:_read_names",
+        "collectors/passes/kernel_parameters.py:_read_names",
     ),
     "tests/collectors/cupti/test_code_reader.py::test_files_that_cannot_be_read_are_skipped": (
         "collectors/cupti/code_files.py:list_code_files",
@@ -190,7 +190,7 @@ READS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "tests/collectors/passes/test_trace_file.py::"
     "test_a_trace_that_is_cut_off_is_an_error_and_leaves_nothing": (
-        "collectors/driver/topology.py:_read_dot",
+        "collectors/driver/bodies.py:_read_dot",
         "collectors/passes/trace_file.py:compress_trace",
         "collectors/passes/trace_file.py:export_trace",
     ),
