@@ -58,8 +58,8 @@ def test_callers_without_lines_keep_their_place(
 ) -> None:
     frame = _raise_in(unreadable).args[0]
     assert isinstance(frame, FrameType)
-    monkeypatch.setattr("collectors.compiled.taps.is_user_file", lambda _: True)
-    monkeypatch.setattr("collectors.compiled.taps._DYNAMO", "program")
+    monkeypatch.setattr("collectors.compiled.callers.is_user_file", lambda _: True)
+    monkeypatch.setattr("collectors.compiled.callers._DYNAMO", "program")
     start = {"stack": [{"line": 1, "name": "f", "filename": "f.py"}]}
     result = add_callers({"dynamo_start": start}, frame)["dynamo_start"]["stack"]
     assert result[-1] == start["stack"][-1]

@@ -65,14 +65,14 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     monkeypatch.setitem(sys.modules, "cuda", ModuleType("cuda"))
     monkeypatch.setitem(sys.modules, "cuda.bindings", bindings)
     monkeypatch.setitem(sys.modules, "cuda.bindings.driver", fake)
-    monkeypatch.delitem(sys.modules, "collectors.driver.topology", raising=False)
+    monkeypatch.delitem(sys.modules, "collectors.driver.bodies", raising=False)
     return fake
 
 
 def bodies() -> Any:
-    module = importlib.import_module("collectors.driver.topology")
+    module = importlib.import_module("collectors.driver.bodies")
     # The next test imports it with another driver.
-    del sys.modules["collectors.driver.topology"]
+    del sys.modules["collectors.driver.bodies"]
     return module.BodyFinder("the graph")
 
 
