@@ -21,9 +21,9 @@ from graphviz_dash.features.graph.dot_export import export_dot
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.graph import CapturedGraph, EdgeType, GraphEdge
+from tests.analysis.nodes.test_whole_graph import whole_of
 from tests.analysis.replays.test_conditionals import GRAPHS
 from tests.builders import STEP, captured_graph, make_experiment, make_run
-from tests.features.graph.test_whole_graph import whole_of
 from tests.gold import assert_gold
 
 HOSTILE = '"]; a -> b; [label="=cmd|x" \\N \\" <b>&lt;\n\x1b[2J'

@@ -20,8 +20,8 @@ from graphviz_dash.features.graph.drawing.unfolding import MAX_BOXES
 from graphviz_dash.features.graph.drawing.view import DagView, build_dag_view, search_nodes
 from graphviz_dash.ingest.load import load_run
 from tests.analysis.fold.trees import line, table
+from tests.analysis.nodes.test_whole_graph import whole_of
 from tests.analysis.replays.test_conditionals import GRAPHS
-from tests.features.graph.test_whole_graph import whole_of
 
 RATIO = 1.3
 

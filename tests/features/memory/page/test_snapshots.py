@@ -4,7 +4,7 @@ import pickle
 from pathlib import Path
 
 from tests.cli.fixtures import Invoke, invoke
-from tests.ingest.formats.test_snapshot_blocks import SNAPSHOT
+from tests.ingest.formats.test_snapshot_file import SNAPSHOT
 from tests.ui.views.apptests import LookIn, markup, shown
 
 __all__ = ["invoke"]

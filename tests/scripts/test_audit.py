@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "audit.py"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "audit.py"
 SOUND: dict[str, Any] = {"name": "click", "version": "8.1.7", "vulns": []}
 SKIPPED: dict[str, Any] = {"name": "zipp", "skip_reason": "not found"}
 FLAWED: dict[str, Any] = {
@@ -83,7 +83,7 @@ def test_an_answer_that_is_none(
 
 
 def test_the_fonts_are_those_of_the_checksums() -> None:
-    folder = Path(__file__).parents[1] / "graphviz_dash" / "ui" / "assets" / "fonts"
+    folder = Path(__file__).parents[2] / "graphviz_dash" / "ui" / "assets" / "fonts"
     lines = (folder / "SHA256SUMS").read_text(encoding="ascii").splitlines()
     sums = {name: checksum for checksum, name in (line.split() for line in lines)}
     files = {path.name: path for path in folder.iterdir() if path.name != "SHA256SUMS"}

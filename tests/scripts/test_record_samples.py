@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "sample_traces"
 sys.path.insert(0, str(ROOT / "scripts"))
 
