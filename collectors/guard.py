@@ -34,12 +34,7 @@ class Guard:
     # Frequent: a call into C that does nothing costs less than a method.
     __enter__ = staticmethod(bool)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
         return error is not None and self._handle_error(error)
 
     def _handle_error(self, error: BaseException) -> bool:
@@ -67,12 +62,7 @@ class _HiddenFrame:
     def __enter__(self) -> None:
         """Do nothing."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if error is not None:
             hide_frame(error)
 

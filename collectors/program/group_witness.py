@@ -14,7 +14,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from types import TracebackType
 from typing import IO, Final, Self
 
 _WAIT_S: Final = 0.2
@@ -46,12 +45,7 @@ class GroupWitness:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()

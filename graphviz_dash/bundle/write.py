@@ -6,7 +6,6 @@ import hashlib
 import os
 import shutil
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 import msgspec
@@ -56,13 +55,8 @@ class BundleWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._folder.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self._folder.__exit__(*error)
 
     def add(self, part: JsonPart[T], content: T) -> None:
         """Add a part with one JSON document."""

@@ -9,7 +9,6 @@ import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Final, Protocol, Self
 
 from isal import igzip_lib
@@ -156,12 +155,7 @@ class ByteStream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def read(self, size: int | None = None) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from threading import get_ident
 from time import perf_counter_ns
-from types import TracebackType
 from typing import Any, Final, TypeAlias
 
 from collectors.guard import Guard
@@ -49,12 +48,7 @@ class LabelScope:
     def __enter__(self) -> None:
         self._begin = perf_counter_ns()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, _error: object, _trace: object) -> None:
         notes = self.notes
         # A single call into C with our own numbers, as for a replay, needs no guard.
         notes.log.note_scope((_SCOPE, self.number, get_ident(), self._begin, perf_counter_ns()))

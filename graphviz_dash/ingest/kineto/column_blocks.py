@@ -28,7 +28,7 @@ class Block(NamedTuple):
     offsets: npt.NDArray[Any] | None
     """Differences to ``base``. None if all values equal it."""
     has_absent: bool
-    """True if 0 in ``above`` represents :data:`ABSENT_TEXT`."""
+    """True if 0 in ``offsets`` represents :data:`ABSENT`."""
 
 
 def compress_values(values: Ints) -> Block:

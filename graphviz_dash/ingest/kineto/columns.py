@@ -118,7 +118,7 @@ class EventColumns:
         """Add a piece, omitting unusable events.
 
         Raises:
-            NeedsExactTimesError: As in :meth:`TableColumns.times`; the columns are unusable
+            NeedsExactTimesError: As in :meth:`TableColumns.stage_times`; the columns are unusable
                 afterwards.
             SplitSlicesError: The piece has begin and end events, but others are elsewhere.
         """
@@ -147,7 +147,7 @@ class EventColumns:
         """Stage a piece in the tables and return the events without a table.
 
         Raises:
-            NeedsExactTimesError, UnusableEventError: As in :meth:`TableColumns.times`.
+            NeedsExactTimesError, UnusableEventError: As in :meth:`TableColumns.stage_times`.
         """
         number_of = _TABLE_NUMBERS.get
         numbers = bytes(

@@ -93,6 +93,13 @@ class ArrayReader(Generic[T]):
             InputError: No such array, a document damaged before it, or too large an element.
         """
         try:
+            yield from self._iter_array()
+        except RecursionError as error:
+            description = "JSON nested too deeply to be decoded"
+            raise self._limits.build_error(self._path, "nesting", description) from error
+
+    def _iter_array(self) -> Iterator[list[T] | None]:
+        try:
             self._buffer = self._read_to_array()
         except _DamagedError as error:
             raise self.build_error(self._stream.damage or error.damage) from error
@@ -160,10 +167,7 @@ class ArrayReader(Generic[T]):
         """Recover the complete elements before the damage, and fields if the array ended."""
         # latin-1 keeps all positions, and JSON's own characters are ASCII.
         text = hide_invalid_escapes(self._buffer.decode("latin-1"))
-        try:
-            end, closed = _find_complete_elements(text)
-        except RecursionError as error:
-            raise self._build_nesting_error() from error
+        end, closed = _find_complete_elements(text)
         items = self._decode_recovered(end)
         if closed is not None and (items or not end):
             self._add_fields(_parse_complete_fields(text, closed))
@@ -255,8 +259,6 @@ class ArrayReader(Generic[T]):
             self._add_fields(_parse_object(head))
         except LENIENT_ERRORS as error:
             raise self._build_damage_error(buffer, "") from error
-        except RecursionError as error:
-            raise self._build_nesting_error() from error
         self._position += value.end()
         return buffer[value.end() :]
 
@@ -285,8 +287,6 @@ class ArrayReader(Generic[T]):
             items = self._strict(_close_array(buffer, cut))
         except STRICT_ERRORS:
             return None
-        except RecursionError as error:
-            raise self._build_nesting_error() from error
         self._check_encoding(buffer, cut)
         return items
 
@@ -301,8 +301,6 @@ class ArrayReader(Generic[T]):
     def _decode_leniently(self, buffer: bytes, cut: int) -> list[T] | None:
         try:
             items = self._lenient(_close_array(buffer, cut))
-        except RecursionError as error:
-            raise self._build_nesting_error() from error
         except ValueError:
             return None
         self._check_characters(buffer, cut)
@@ -317,8 +315,6 @@ class ArrayReader(Generic[T]):
         text = "[" + hide_invalid_escapes(buffer.decode("utf-8", "replace"))
         try:
             json.JSONDecoder(strict=False).raw_decode(text)
-        except RecursionError as error:
-            raise self._build_nesting_error() from error
         except json.JSONDecodeError as error:
             # Incomplete text fails at its end or at an open string; a truncated word or number
             # fails at its start.
@@ -343,8 +339,6 @@ class ArrayReader(Generic[T]):
                 items = self._strict(b"[" + buffer[:end])
             except STRICT_ERRORS:
                 continue
-            except RecursionError as error:
-                raise self._build_nesting_error() from error
             self._add_fields(fields)
             self._check_characters(buffer, len(buffer))
             return items
@@ -354,8 +348,6 @@ class ArrayReader(Generic[T]):
         text = "[" + buffer.decode("utf-8", "replace")
         try:
             _, end = json.JSONDecoder(strict=False).raw_decode(hide_invalid_escapes(text))
-        except RecursionError as error:
-            raise self._build_nesting_error() from error
         except ValueError as error:
             raise self._build_damage_error(buffer, "[") from error
         tail = text[end:]
@@ -380,8 +372,6 @@ class ArrayReader(Generic[T]):
             parsed = _parse_object(b"{" + text)
         except LENIENT_ERRORS:
             return None
-        except RecursionError as error:
-            raise self._build_nesting_error() from error
         return parsed
 
     def _add_fields(self, fields: dict[str, Any]) -> None:
@@ -393,7 +383,7 @@ class ArrayReader(Generic[T]):
         description = f"a JSON object without {self._key}"
         try:
             keys = list(_parse_object(document))
-        except (*LENIENT_ERRORS, RecursionError):
+        except LENIENT_ERRORS:
             return self._build_damage_error(document, "")
         key_list = ", ".join(repr(key[:40]) for key in islice(keys, 5))
         description += f" (it has {key_list})" if key_list else " (it is empty)"
@@ -402,11 +392,6 @@ class ArrayReader(Generic[T]):
     def _build_length_error(self) -> InputError:
         description = f"an event or field of more than {self._limits.event_bytes:,} bytes"
         return self._limits.build_error(self._path, "event_bytes", description)
-
-    def _build_nesting_error(self) -> InputError:
-        return self._limits.build_error(
-            self._path, "nesting", "JSON nested too deeply to be decoded"
-        )
 
     def _build_tail_error(self, tail: str, before: int) -> Exception:
         fields = tail.lstrip()
@@ -431,8 +416,6 @@ class ArrayReader(Generic[T]):
             _, end = json.JSONDecoder(strict=False).raw_decode(text.lstrip())
         except json.JSONDecodeError as error:
             end, reason = error.pos, error.msg
-        except RecursionError:
-            return self._build_nesting_error()
         except ValueError:  # Python rejects such integers
             return _DamagedError(Damage(False, "a number of thousands of digits"))
         else:

@@ -57,7 +57,6 @@ def find_problems(
     repairs: Sequence[RowRepairs] = (),
     *,
     integer_microseconds: bool,
-    is_amd: bool = False,
     cupti_version: int | None = None,
 ) -> tuple[TraceProblem, ...]:
     """Find the defects in a trace's GPU, runtime and annotation tables.

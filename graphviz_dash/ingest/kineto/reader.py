@@ -6,14 +6,12 @@ Source: pytorch/kineto ``libkineto/src/output_json.cpp`` and Google's "Trace Eve
 from __future__ import annotations
 
 import gc
-import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import polars as pl
@@ -48,7 +46,6 @@ from graphviz_dash.model.trace import (
 )
 from graphviz_dash.units import pluralize
 
-_AMD: Final = re.compile(r"\bAMD\b|Instinct|Radeon")
 _MAX_CATEGORIES = 64
 """Categories counted by name; others are counted together."""
 
@@ -114,12 +111,7 @@ class _TraceReading:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.workers is not None:
             self.workers.close()
 
@@ -210,7 +202,6 @@ class _TraceReading:
         find = partial(
             find_problems,
             integer_microseconds=integer_microseconds,
-            is_amd=any(_AMD.search(name) for name in device_names),
             cupti_version=cupti_version,
         )
         tables, rows, problems = build_frames(columns.tables, origin, self.limits, find)

@@ -84,7 +84,7 @@ class TableColumns:
     column by column and joins the table with :meth:`commit`.
 
     After a merge of several processes, ``file_order`` contains the row order of the file, if
-    different, and ``first`` the index in traceEvents of each piece's first event.
+    different, and ``first_events`` the index in traceEvents of each piece's first event.
     """
 
     def __init__(self, source: object) -> None:
@@ -206,7 +206,7 @@ class TableColumns:
             self.blocks[column].append(compress_values(values if unit is None else unit(values)))
 
     def _stage_time(self, events: Sequence[Event], field: str, exact: bool) -> None:
-        """Stage a time or duration. Raises as :meth:`times`."""
+        """Stage a time or duration. Raises as :meth:`stage_times`."""
         packed, unit = self._pack_times(events, field, exact)
         if field == "dur":
             values = np.frombuffer(packed, np.float64 if unit is _convert_floats else np.int64)

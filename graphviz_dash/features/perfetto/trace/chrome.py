@@ -1,6 +1,4 @@
-"""Export of an experiment in the JSON format of chrome:
-
-tracing, which many viewers read.
+"""Export of an experiment in the JSON format of chrome://tracing, which many viewers read.
 
 Like the native trace, but every stream and every overflow lane is a thread of the run's process.
 Times are decimal microseconds with three digits, exact to the ns.
