@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +38,7 @@ class GraphTopology(Struct, frozen=True):
             predecessors[target].append(source)
         visible_edges = [(a, b) for a, b in edges if visible[a] and visible[b]]
         pairs = np.array(visible_edges, dtype=np.int64).reshape(-1, 2)
-        order = _sort_topologically(successors, predecessors)
+        order = sort_topologically(range(len(successors)), successors)
         return cls(successors, predecessors, visible, order, pairs[:, 0], pairs[:, 1])
 
     def find_chain(self) -> Ints | None:
@@ -105,7 +106,7 @@ def find_visible_edges(graph: CapturedGraph, visible: npt.NDArray[np.bool_]) -> 
     # Nearest visible ancestors of each node, or the node itself if visible.
     nearest_nodes: list[frozenset[int]] = [frozenset()] * len(graph.nodes)
     pairs: set[tuple[int, int]] = set()
-    for node in _sort_topologically(successors, predecessors):
+    for node in sort_topologically(range(len(successors)), successors):
         ancestors = frozenset[int]().union(
             *(nearest_nodes[predecessor] for predecessor in predecessors[node])
         )
@@ -116,15 +117,24 @@ def find_visible_edges(graph: CapturedGraph, visible: npt.NDArray[np.bool_]) -> 
     return np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
 
 
-def _sort_topologically(successors: list[list[int]], predecessors: list[list[int]]) -> list[int]:
-    pending_counts = [len(before) for before in predecessors]
-    ready = [node for node, count in enumerate(pending_counts) if count == 0]
-    order: list[int] = []
+def sort_topologically(
+    nodes: Iterable[int], successors: Mapping[int, Iterable[int]] | Sequence[Iterable[int]]
+) -> list[int]:
+    """Sort ``nodes`` topologically, lowest first among equals; other successors are ignored."""
+    degree = dict.fromkeys(nodes, 0)
+    for node in degree:
+        for successor in successors[node]:
+            if successor in degree:
+                degree[successor] += 1
+    ready = [node for node, count in degree.items() if not count]
+    heapq.heapify(ready)
+    order = []
     while ready:
         node = heapq.heappop(ready)
         order.append(node)
         for successor in successors[node]:
-            pending_counts[successor] -= 1
-            if pending_counts[successor] == 0:
-                heapq.heappush(ready, successor)
+            if successor in degree:
+                degree[successor] -= 1
+                if not degree[successor]:
+                    heapq.heappush(ready, successor)
     return order

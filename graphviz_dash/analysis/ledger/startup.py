@@ -6,11 +6,11 @@ main thread, otherwise of any other thread.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -76,19 +76,6 @@ _COMPILATION: Final = frozenset(
 """Parts that include the child processes they wait for, such as assemblers."""
 
 
-class TimeSlice(Struct, frozen=True):
-    """A period of one thread with the same innermost activity. Times since the start of the
-    process.
-    """
-
-    begin_ns: int
-    end_ns: int
-    part: TimePart
-    name: str
-    """Empty for the program's own code."""
-    thread: int
-
-
 class IcicleBox(Struct, frozen=True):
     """An activity on the icicle chart. Times since the start of the process."""
 
@@ -108,8 +95,6 @@ class StartupLedger(Struct, frozen=True):
     """Until the first useful replay ended."""
     parts: Mapping[TimePart, int]
     """Without parts of 0; they add up to ``total_ns``."""
-    slices: tuple[TimeSlice, ...]
-    """Activities of the wall clock, without gaps or overlaps."""
     boxes: tuple[IcicleBox, ...]
     """Activities of all threads."""
     is_complete: bool
@@ -132,6 +117,10 @@ PROGRAM_PARTS: Final = (
 """The program's own code, by its place between known activities."""
 
 
+_Layer: TypeAlias = tuple[int, int, TimePart]
+"""Begin and end of a period, in ns, and its part."""
+
+
 def build_startup_ledger(ledger: Ledger) -> StartupLedger:
     """Build the ledger of the start-up. Without a useful replay, it ends with the last activity."""
     total = ledger.startup_end_ns
@@ -143,20 +132,14 @@ def build_startup_ledger(ledger: Ledger) -> StartupLedger:
     for span in spans:
         by_thread.setdefault(span.thread, []).append(span)
     boxes = [box for thread in sorted(by_thread) for box in nest_spans(by_thread[thread])]
-    layers = [
-        flatten([box for box in boxes if box.thread == thread])
-        for thread in _rank_threads(by_thread)
-    ]
-    slices = merge_layers(layers, total)
-    marks = _find_marks(ledger, total)
-    complete = tuple(_fill_gaps(slices, total, marks))
-    parts: Counter[TimePart] = Counter()
-    for piece in complete:
-        parts[piece.part] += piece.end_ns - piece.begin_ns
+    ranks = _rank_threads(by_thread)
+    layers = _divide_program(ledger, total)
+    for thread in reversed(ranks):
+        layers += [(box.begin_ns, box.end_ns, box.part) for box in boxes if box.thread == thread]
+    parts = _sum_parts(layers)
     return StartupLedger(
         total_ns=total,
         parts={part: parts[part] for part in TimePart if parts[part]},
-        slices=complete,
         boxes=tuple(boxes),
         is_complete=ledger.startup_end_ns is not None,
         recorder_ns=ledger.recorder_ns,
@@ -184,59 +167,18 @@ def nest_spans(spans: Iterable[LedgerSpan]) -> list[IcicleBox]:
     return boxes
 
 
-def flatten(boxes: Sequence[IcicleBox]) -> list[TimeSlice]:
-    """Return the innermost activity of one thread at each moment that has one, in order."""
-    slices: list[TimeSlice] = []
-    stack: list[IcicleBox] = []
-    at = 0
-
-    def emit(limit: int) -> None:
-        nonlocal at
-        if stack and limit > at:
-            box = stack[-1]
-            slices.append(TimeSlice(at, limit, box.part, box.name, box.thread))
-        at = max(at, limit)
-
-    for box in boxes:
-        while stack and stack[-1].end_ns <= box.begin_ns:
-            emit(stack[-1].end_ns)
-            stack.pop()
-        emit(box.begin_ns)
-        at = max(at, box.begin_ns)
-        stack.append(box)
-    while stack:
-        emit(stack[-1].end_ns)
-        stack.pop()
-    return slices
-
-
-def merge_layers(layers: Iterable[Sequence[TimeSlice]], total: int) -> list[TimeSlice]:
-    """Merge layers of disjoint slices: a later layer fills the gaps of the earlier ones."""
-    timeline: list[TimeSlice] = []
-    for layer in layers:
-        gaps = list(_find_gaps(timeline, total))
-        starts = [begin for begin, _ in gaps]
-        pieces = []
-        for piece in layer:
-            number = max(bisect_right(starts, piece.begin_ns) - 1, 0)
-            while number < len(gaps) and gaps[number][0] < piece.end_ns:
-                begin = max(piece.begin_ns, gaps[number][0])
-                end = min(piece.end_ns, gaps[number][1])
-                if begin < end:
-                    pieces.append(TimeSlice(begin, end, piece.part, piece.name, piece.thread))
-                number += 1
-        timeline = sorted([*timeline, *pieces], key=lambda piece: piece.begin_ns)
-    return timeline
-
-
-def _find_gaps(slices: Sequence[TimeSlice], total: int) -> Iterable[tuple[int, int]]:
-    at = 0
-    for piece in slices:
-        if piece.begin_ns > at:
-            yield at, piece.begin_ns
-        at = max(at, piece.end_ns)
-    if at < total:
-        yield at, total
+def _sum_parts(layers: Sequence[_Layer]) -> Counter[TimePart]:
+    """Sum the time of each part; a layer covers earlier ones."""
+    edges = sorted({edge for begin, end, _ in layers for edge in (begin, end)})
+    position = {edge: number for number, edge in enumerate(edges)}
+    visible = [TimePart.BEFORE_REPLAY] * (len(edges) - 1)
+    for begin, end, part in layers:
+        first, after = position[begin], position[end]
+        visible[first:after] = [part] * (after - first)
+    parts: Counter[TimePart] = Counter()
+    for part, (begin, end) in zip(visible, pairwise(edges), strict=True):
+        parts[part] += end - begin
+    return parts
 
 
 def _rank_threads(by_thread: Mapping[int, Sequence[LedgerSpan]]) -> list[int]:
@@ -250,41 +192,18 @@ def _rank_threads(by_thread: Mapping[int, Sequence[LedgerSpan]]) -> list[int]:
     return sorted(by_thread, key=lambda thread: (-captures[thread], thread))
 
 
-class _Marks(Struct, frozen=True):
-    """Moments that name the program's own code, in ns."""
-
-    context: int
-    first_capture: int
-    last_capture: int
-    """End of the last capture during the start-up."""
-
-
-def _find_marks(ledger: Ledger, total: int) -> _Marks:
+def _divide_program(ledger: Ledger, total: int) -> list[_Layer]:
+    """Divide the program's own code by the first context and the captures, last period first."""
     contexts = [s.time_ns for s in ledger.samples if s.kind is SampleKind.CONTEXT]
     captures = [
         span for span in ledger.spans if span.kind is SpanKind.CAPTURE and span.start_ns < total
     ]
     context = contexts[0] if contexts else total
-    first = min((span.start_ns for span in captures), default=total)
-    last = max((span.end_ns for span in captures), default=total)
-    return _Marks(context, max(first, context), max(last, first, context))
-
-
-def _fill_gaps(slices: Sequence[TimeSlice], total: int, marks: _Marks) -> Iterable[TimeSlice]:
-    edges = (
-        (marks.context, TimePart.BEFORE_CONTEXT),
-        (marks.first_capture, TimePart.BEFORE_CAPTURES),
-        (marks.last_capture, TimePart.BETWEEN_CAPTURES),
-        (total, TimePart.BEFORE_REPLAY),
-    )
-    pieces = list(slices)
-    for begin, end in _find_gaps(slices, total):
-        at = begin
-        for edge, part in edges:
-            limit = min(end, edge)
-            if limit > at:
-                pieces.append(TimeSlice(at, limit, part, "", 0))
-                at = limit
-        if at < end:
-            pieces.append(TimeSlice(at, end, TimePart.BEFORE_REPLAY, "", 0))
-    return sorted(pieces, key=lambda piece: piece.begin_ns)
+    first_capture = max(min((span.start_ns for span in captures), default=total), context)
+    last_capture = max((span.end_ns for span in captures), default=total)
+    return [
+        (0, total, TimePart.BEFORE_REPLAY),
+        (0, min(max(last_capture, first_capture), total), TimePart.BETWEEN_CAPTURES),
+        (0, min(first_capture, total), TimePart.BEFORE_CAPTURES),
+        (0, min(context, total), TimePart.BEFORE_CONTEXT),
+    ]

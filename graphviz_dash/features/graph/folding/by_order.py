@@ -6,7 +6,6 @@ of one phase and module form groups; equal or similar groups become repeats.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import TypeAlias
@@ -14,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.graph.topology import sort_topologically
 from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
 from graphviz_dash.features.graph.folding.rows import FoldRows, GroupDraft, group_neighbours
@@ -57,23 +57,7 @@ class OrderFolder(FoldRows):
         """Sort nodes topologically, by creation order among equals."""
         if self._ascending:
             return sorted(nodes)
-        degree = dict.fromkeys(nodes, 0)
-        for node in degree:
-            for successor in self._successors[node]:
-                if successor in degree:
-                    degree[successor] += 1
-        ready = [node for node, count in degree.items() if not count]
-        heapq.heapify(ready)
-        order = []
-        while ready:
-            node = heapq.heappop(ready)
-            order.append(node)
-            for successor in self._successors[node]:
-                if successor in degree:
-                    degree[successor] -= 1
-                    if degree[successor] == 0:
-                        heapq.heappush(ready, successor)
-        return order
+        return sort_topologically(nodes, self._successors)
 
     # -- the spine and its regions ---------------------------------------------------------------
 
@@ -210,27 +194,18 @@ def _iter_nodes(item: GroupDraft) -> Iterator[int]:
 
 
 def _find_components(successors: Sequence[Sequence[int]], positions: list[int]) -> list[list[int]]:
-    adjacent: dict[int, list[int]] = {index: [] for index in positions}
+    """Find the connected parts of ascending ``positions``."""
+    part_of = {index: [index] for index in positions}
     for index in positions:
         for successor in successors[index]:
-            if successor in adjacent:
-                adjacent[index].append(successor)
-                adjacent[successor].append(index)
-    part_of: dict[int, int] = {}
-    for start in positions:
-        if start in part_of:
-            continue
-        part_of[start] = start
-        pending = [start]
-        while pending:
-            for neighbour in adjacent[pending.pop()]:
-                if neighbour not in part_of:
-                    part_of[neighbour] = start
-                    pending.append(neighbour)
-    parts: dict[int, list[int]] = {}
-    for index in positions:
-        parts.setdefault(part_of[index], []).append(index)
-    return list(parts.values())
+            smaller, larger = part_of[index], part_of.get(successor, part_of[index])
+            if smaller is larger:
+                continue
+            if len(smaller) > len(larger):
+                smaller, larger = larger, smaller
+            larger += smaller
+            part_of.update(dict.fromkeys(smaller, larger))
+    return [sorted(part) for part in {id(part): part for part in part_of.values()}.values()]
 
 
 def _list_successors(count: int, source: Ints, target: Ints) -> list[tuple[int, ...]]:

@@ -6,14 +6,13 @@ group.
 
 from __future__ import annotations
 
-import heapq
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.graph.topology import sort_topologically
 from graphviz_dash.features.graph.folding.by_order import Path
 
 
@@ -120,9 +119,16 @@ class _Split:
             _count_visits(number, first, source, target, self.visit)
             number, first, group_of = _number_children(group, key, self.visit)
             rank = first.copy()
-            children = np.flatnonzero(is_cyclic[group_of])
-            ordered = _sort_children(children, number[source], number[target], first)
-            rank[ordered] = np.arange(len(ordered))
+            # Children are represented by their first nodes.
+            successors: dict[int, set[int]] = {
+                start: set() for start in first[is_cyclic[group_of]].tolist()
+            }
+            edges = zip(first[number[source]].tolist(), first[number[target]].tolist(), strict=True)
+            for begin, end in edges:
+                if begin != end:
+                    successors[begin].add(end)
+            ordered = sort_topologically(successors, successors)
+            rank[number[ordered]] = np.arange(len(ordered))
         positions = np.empty(len(rank), dtype=np.int64)
         positions[np.lexsort((rank, group_of))] = np.arange(len(rank))
         self.child = positions[number]
@@ -197,26 +203,6 @@ def _list_reachable(start: int, adjacent: Mapping[int, list[int]], visited: set[
             visited.add(unseen)
             path.append((unseen, iter(adjacent.get(unseen, ()))))
     return finished
-
-
-def _sort_children(children: Ints, source: Ints, target: Ints, first: Ints) -> list[int]:
-    """Sort children topologically, by start among equals."""
-    successors: dict[int, set[int]] = {child: set() for child in children.tolist()}
-    for begin, end in zip(source.tolist(), target.tolist(), strict=True):
-        if begin != end:
-            successors[begin].add(end)
-    degree = Counter(end for following in successors.values() for end in following)
-    ready = [(int(first[child]), child) for child in successors if not degree[child]]
-    heapq.heapify(ready)
-    order = []
-    while ready:
-        _, child = heapq.heappop(ready)
-        order.append(child)
-        for end in successors[child]:
-            degree[end] -= 1
-            if not degree[end]:
-                heapq.heappush(ready, (int(first[end]), end))
-    return order
 
 
 def _build_level(

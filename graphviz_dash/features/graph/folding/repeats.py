@@ -14,7 +14,7 @@ from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
 from graphviz_dash.analysis.trace.kernel_names import shorten_name
-from graphviz_dash.features.graph.folding.tree import FoldGroup, FoldItem
+from graphviz_dash.features.graph.folding.tree import FoldGroup
 from graphviz_dash.model.graph import KernelParams, MemcpyParams, MemsetParams
 
 _Signature: TypeAlias = tuple[str, str]
@@ -69,7 +69,7 @@ class RepeatFacts(Struct, frozen=True):
 def compute_repeat_facts(graph: ExpandedGraph, repeat: FoldGroup) -> RepeatFacts:
     """Compute the facts of a REPEAT; near-linear in its nodes."""
     rows = graph.table.rows
-    blocks = [_get_nodes(block) for block in repeat.blocks]
+    blocks = [block.nodes for block in repeat.blocks]
     signatures = [tuple(_get_signature(rows[node]) for node in nodes) for nodes in blocks]
     groups: dict[tuple[_Signature, ...], list[int]] = {}
     for number, signature in enumerate(signatures):
@@ -89,7 +89,7 @@ def compute_repeat_facts(graph: ExpandedGraph, repeat: FoldGroup) -> RepeatFacts
 def find_unusual_nodes(graph: ExpandedGraph, repeat: FoldGroup, block: int) -> tuple[int, ...]:
     """Find the nodes of a block that most blocks lack, as indices in ``graph``."""
     rows = graph.table.rows
-    nodes = [_get_nodes(repeated) for repeated in repeat.blocks]
+    nodes = [repeated.nodes for repeated in repeat.blocks]
     signatures = [tuple(_get_signature(rows[node]) for node in members) for members in nodes]
     typical = Counter(signatures).most_common(1)[0][0]
     block_signature = signatures[block]
@@ -102,10 +102,6 @@ def find_unusual_nodes(graph: ExpandedGraph, repeat: FoldGroup, block: int) -> t
         if operation != "equal":
             differing += nodes[block][begin:end]
     return tuple(differing)
-
-
-def _get_nodes(block: FoldItem) -> tuple[int, ...]:
-    return block.nodes
 
 
 def _get_signature(row: NodeRow) -> _Signature:

@@ -141,21 +141,16 @@ class FoldRows(ABC):
         return self.split_into_parts(items, lambda part, begin, end: self._build_run(part))
 
     def split_into_parts(
-        self, items: list[GroupDraft], group: Callable[[list[GroupDraft], int, int], GroupDraft]
-    ) -> list[GroupDraft]:
-        """Split a long row into even parts.
-
-        ``group`` builds a part from its items, start and end.
-        """
-        return self._split_evenly(items, group, 0, MAX_CHILDREN)
-
-    def _split_evenly(
         self,
         items: list[GroupDraft],
         group: Callable[[list[GroupDraft], int, int], GroupDraft],
-        begin: int,
-        max_items: int,
+        begin: int = 0,
+        max_items: int = MAX_CHILDREN,
     ) -> list[GroupDraft]:
+        """Split a long row into even parts.
+
+        ``group`` builds a part from its items, start and end, counted from ``begin``.
+        """
         if len(items) <= max_items:
             return items
         levels = 2
@@ -167,7 +162,7 @@ class FoldRows(ABC):
         parts = []
         for start in range(0, len(items), size):
             part = items[start : start + size]
-            children = self._split_evenly(part, group, begin + start, max_items)
+            children = self.split_into_parts(part, group, begin + start, max_items)
             parts.append(group(children, begin + start, begin + start + len(part)))
         return parts
 
@@ -248,20 +243,14 @@ class FoldRows(ABC):
         row = self.rows[node]
         shape = self._get_look_code(row)
         leaf = GroupDraft(FoldKind.RUN, "", (), node, 1, shape)
-        if node not in self._bodies:
-            return leaf
-        bodies = [body for body in self._bodies[node] if body.nodes]
+        bodies = [body for body in self._bodies.get(node, ()) if body.nodes]
         if not bodies:
             return leaf
         groups = [
-            self.build_group(
-                FoldKind.BODY,
-                body.title,
-                self.build_row(body.nodes),
-            )
+            self.build_group(FoldKind.BODY, body.title, self.build_row(body.nodes))
             for body in bodies
         ]
-        children = self._split_evenly(groups, self._group_bodies, 0, MAX_CHILDREN - 1)
+        children = self.split_into_parts(groups, self._group_bodies, 0, MAX_CHILDREN - 1)
         return self.build_group(
             FoldKind.HOLDER, _format_holder_title(row, len(bodies)), [leaf, *children]
         )
