@@ -66,7 +66,6 @@ FIRST: Final = (
         "analysis/prediction/test_evaluation.py",
         "analysis/prediction/test_idle_time.py",
         "app/compare/charts/test_waterfall.py",
-        "app/compare/page/test_hardware_limit.py",
         "app/compare/test_two_days.py",
         "features/efficiency/page/test_panel.py",
         "features/efficiency/test_command.py",

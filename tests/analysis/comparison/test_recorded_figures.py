@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import numpy as np
 import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
-from graphviz_dash.analysis.comparison.recorded_figures import compute_relative_recorded_metrics
+from graphviz_dash.analysis.comparison.recorded_figures import (
+    compute_loop_metrics,
+    compute_relative_recorded_metrics,
+)
 from graphviz_dash.analysis.metrics.program_step import compute_program_step, list_step_times
 from graphviz_dash.analysis.metrics.recorded_step import RecordedStep, StepFigure
 from graphviz_dash.analysis.metrics.run_selection import (
@@ -31,6 +36,7 @@ from graphviz_dash.narrative.headline import build_headline
 from graphviz_dash.narrative.low_confidence import describe_low_confidence
 from graphviz_dash.units import format_ns
 from tests.analysis.frames import make_experiment, make_run, steps_trace
+from tests.loops import make_server, replay_ns
 from tests.samples import SAMPLES, compared_sample
 
 GRAPH = RecordedGraph("graph-0", ("train.py:9",), 5_000, 0, 3, 60, 4, False, True)
@@ -388,3 +394,28 @@ def test_the_step_of_an_engine_covers_all_its_steps(name: str) -> None:
     text = format_recorded_steps(comparison["default-sizes"])
     assert text == "" or text.startswith(f"median step {format_ns(step.median.ns)},")
     assert step.median.ns == pytest.approx(float(np.median(periods)), rel=0.01)
+
+
+def compute_loop_figures(run: Run) -> dict[str, float | None]:
+    return {figure.metric.id: figure.value for figure in compute_loop_metrics(run)}
+
+
+def test_a_server_has_metrics_of_its_loop(tmp_path: Path) -> None:
+    requests = [8] * 100 + [16] * 100 + [12] * 100 + [40] * 100
+    run = load_run(make_server(tmp_path, sizes=(8, 16), requests=requests))
+    known = compute_loop_figures(run)
+    # Samples lie up to 2 us above the replays, 1 us in the median.
+    assert known["loop_replay"] == pytest.approx((replay_ns(8) + 2 * replay_ns(16)) / 3, abs=1_000)
+    # A graph for 12 would take 40 us less than that for 16.
+    assert known["loop_padding"] == pytest.approx(40_000 / 4, abs=500)
+    padding = next(each for each in compute_loop_metrics(run) if each.metric.id == "loop_padding")
+    assert padding.spread is not None
+    assert 9_000 < padding.spread.low < 10_000 < (padding.spread.high or 0) < 11_000
+    assert known["loop_fallbacks"] == 0.25
+    assert known["loop_startup"] == 2 * (20_000_000 + 40_000)
+
+
+def test_padding_of_unlabelled_requests_is_unknown(tmp_path: Path) -> None:
+    known = compute_loop_figures(load_run(make_server(tmp_path, method=None)))
+    assert known["loop_padding"] is None
+    assert known["loop_replay"] is not None

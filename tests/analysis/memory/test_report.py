@@ -4,19 +4,32 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
-from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport, build_memory_report
+from graphviz_dash.analysis.memory.report import (
+    MemoryPart,
+    MemoryReport,
+    build_memory_report,
+    compute_footprints,
+    compute_pool_breakdowns,
+    iter_segment_spans,
+)
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue
 from graphviz_dash.features.memory.comparison import compare_memory
 from graphviz_dash.features.memory.narrative import describe_memory_cost
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.memory import (
+    Extent,
+    GraphMemory,
+    MemoryPass,
     Owner,
+    PoolSegment,
 )
 from graphviz_dash.model.run import Experiment, Run
-from tests.analysis.memory_passes import EAGER, GRAPHED, MIB, stages
+from tests.analysis.memory_passes import EAGER, GRAPHED, MIB, POOL, stages
 from tests.experiments import make_experiment
 
 
@@ -142,3 +155,58 @@ def test_figures_come_with_reasons(experiment: Experiment) -> None:
     eager = compare_runs(experiment)["eager"]
     assert eager["device_memory_change"].missing.reason == "this run is the baseline"
     assert eager["pool_shared"].value == 0
+
+
+def test_each_graph_has_its_share_of_the_pool() -> None:
+    first, second = compute_footprints(GRAPHED)
+    assert (first.footprint, first.exclusive, first.shared) == (30 * MIB, 20 * MIB, 10 * MIB)
+    assert (second.footprint, second.exclusive, second.shared) == (44 * MIB, 34 * MIB, 10 * MIB)
+    assert (second.live_after_capture, second.peak, second.instantiate_device) == (
+        9 * MIB,
+        20 * MIB,
+        2 * MIB,
+    )
+
+
+def test_a_pool_adds_up_to_what_it_reserved() -> None:
+    (pool,) = compute_pool_breakdowns(GRAPHED)
+    assert (pool.id, pool.segments, pool.reserved) == (POOL, 2, 70 * MIB)
+    assert pool.graphs == {"graph-0", "graph-1"}
+    parts = (pool.exclusive, pool.shared, pool.unused, pool.workspaces, *pool.owned.values())
+    assert sum(parts) == pool.reserved
+
+
+spans = st.tuples(st.integers(0, 90), st.integers(1, 10)).map(lambda p: (p[0], p[0] + p[1]))
+
+
+@given(st.lists(st.lists(spans, max_size=4), max_size=5))
+def test_stretches_divide_a_segment_without_gap_or_overlap(
+    drawn: list[list[tuple[int, int]]],
+) -> None:
+    graphs = tuple(
+        GraphMemory(
+            f"graph-{number}", POOL, 1, 0, 0, tuple(Extent(0, b, e) for b, e in separate(one)), None
+        )
+        for number, one in enumerate(drawn)
+    )
+    found = MemoryPass("", 1, (), (), (), (PoolSegment(POOL, 100),), (), graphs)
+    pieces = list(iter_segment_spans(found))
+    assert [piece.begin for piece in pieces] == [0, *(piece.end for piece in pieces)][:-1]
+    assert pieces[-1].end == 100
+    for piece in pieces:
+        expected = {
+            graph.graph
+            for graph in graphs
+            for extent in graph.extents
+            if extent.start <= piece.begin < extent.end
+        }
+        assert set(piece.graphs) == expected
+
+
+def separate(extents: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those that overlap and touch no earlier one."""
+    kept: list[tuple[int, int]] = []
+    for begin, end in extents:
+        if all(end < other[0] or other[1] < begin for other in kept):
+            kept.append((begin, end))
+    return kept

@@ -13,6 +13,7 @@ from graphviz_dash.analysis.prediction.calibration import (
     build_recorded_workload,
     calibrate,
     compute_sample_errors,
+    load_shipped_calibration,
     predict_times,
 )
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, build_eager_step
@@ -22,7 +23,7 @@ from graphviz_dash.bundle.calibration import read_calibration, write_calibration
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.calibration import Calibration, CalibrationSample
+from graphviz_dash.model.calibration import CALIBRATION_VERSION, Calibration, CalibrationSample
 from tests.analysis.predictions import CALIBRATION, GPU, TERMS, line_trace
 from tests.experiments import make_experiment, make_run
 
@@ -171,3 +172,28 @@ class TestFile:
     def test_no_file_says_how_to_make_one(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="bench predict"):
             read_calibration(tmp_path / "missing.json")
+
+
+def test_the_shipped_calibration_is_current_and_names_every_term() -> None:
+    calibration = load_shipped_calibration()
+    assert calibration.version == CALIBRATION_VERSION
+    assert "H200" in calibration.gpu.name
+    assert set(calibration.terms) == set(ReplayTerm)
+
+
+def test_shipped_intervals_hold_nine_of_ten_holdout_samples() -> None:
+    calibration = load_shipped_calibration()
+    weights = calibration.errors.weights
+    inside = [
+        compute_sample_errors(check)[0]
+        <= compute_error_scale(check.sources, weights) * calibration.errors.step
+        for check in calibration.holdout_samples
+    ]
+    assert len(inside) > 30
+    assert 0.9 <= sum(inside) / len(inside) <= 0.97
+
+
+def test_no_holdout_sample_is_used_for_fitting() -> None:
+    calibration = load_shipped_calibration()
+    names = {sample.name for sample in calibration.samples}
+    assert not names.intersection(check.name for check in calibration.holdout_samples)

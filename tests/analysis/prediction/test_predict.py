@@ -4,18 +4,31 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.prediction.predict import EagerSide, Recommendation, predict
+from graphviz_dash.analysis.metrics.recorded_step import RecordedStep, StepFigure
+from graphviz_dash.analysis.prediction.predict import (
+    EagerSide,
+    Prediction,
+    PredictionWarning,
+    Recommendation,
+    predict,
+)
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.doctor import RuleId
+from graphviz_dash.model.timings import CleanTimings
+from graphviz_dash.model.trace import Trace
 from graphviz_dash.narrative.prediction import (
     format_predicted_gain,
     format_prediction_verdict,
     format_verdict_figure,
+    list_partial_bases,
     list_prediction_reasons,
     list_unchecked,
     list_warnings,
 )
+from tests.analysis.frames import clean_timings
 from tests.analysis.predictions import CALIBRATION, line_trace, predicted, with_terms
-from tests.experiments import clean_timings
+from tests.analysis.trace.integrity_traces import START, Event, make_events, make_slice, read_events
+from tests.experiments import clean_timings as make_clean_timings
 
 
 class TestEagerSide:
@@ -52,7 +65,7 @@ class TestEagerSide:
         assert format_predicted_gain(found) == ""
 
     def test_with_clean_timings_it_is_theirs_alone(self, tmp_path: Path) -> None:
-        clean = clean_timings([60_000] * 20, 50_000, None)
+        clean = make_clean_timings([60_000] * 20, 50_000, None)
         found = predicted(line_trace(tmp_path), clean=clean)
         assert found.eager_side is EagerSide.CLEAN
         assert found.eager_ns == 60_000
@@ -61,7 +74,7 @@ class TestEagerSide:
         assert "under the profiler" not in "".join(list_prediction_reasons(found))
 
     def test_the_interval_of_the_speedup_holds_that_of_the_step(self, tmp_path: Path) -> None:
-        clean = clean_timings([60_000] * 20, 50_000, None)
+        clean = make_clean_timings([60_000] * 20, 50_000, None)
         found = predicted(line_trace(tmp_path), clean=clean)
         assert found.step_ns.high is not None
         assert found.speedup.low <= 60_000 / found.step_ns.high
@@ -86,7 +99,7 @@ class TestVerdict:
         assert found.break_even == Missing(Fact.PREDICTED_BREAK_EVEN, "a replay would save no time")
 
     def test_break_even_is_cost_over_saving(self, tmp_path: Path) -> None:
-        clean = clean_timings([60_000] * 20, 50_000, None)
+        clean = make_clean_timings([60_000] * 20, 50_000, None)
         found = predicted(line_trace(tmp_path), clean=clean)
         cost = 500_000 + 50_000 + 50_000 + 10 * 3_000 + 20_000 + 10 * 100
         assert found.one_off_ns == cost
@@ -125,3 +138,112 @@ def test_the_figure_of_a_verdict_that_refuses_stands_in_it(tmp_path: Path) -> No
     found = predicted(line_trace(tmp_path, duration=9_600), with_terms(kernel=3_000.0))
     assert found.recommendation is Recommendation.NO
     assert format_verdict_figure(found) in format_prediction_verdict(found)
+
+
+LENGTH = 910
+
+
+def get_prediction(
+    trace: Trace, clean: CleanTimings | None = None, loop_ns: float | None = None
+) -> Prediction:
+    loop = None
+    if loop_ns is not None:
+        figure = StepFigure(loop_ns, None)
+        loop = RecordedStep(median=figure, mean=figure, times=[loop_ns], pauses=0, pause_ns=0)
+    prediction = predict(trace, CALIBRATION, clean, loop=loop)
+    assert isinstance(prediction, Prediction)
+    return prediction
+
+
+def change_sizes(events: list[Event], unlike: int) -> list[Event]:
+    """Another grid, and another kernel of the same operator, in the last ``unlike`` steps."""
+    number = 0
+    for event in events:
+        step = (event["ts"] - START) // LENGTH
+        if event["cat"] == "cpu_op":
+            number += 1
+            event["args"]["External id"] = number
+        elif event["name"] == "cudaLaunchKernel":
+            event["args"]["External id"] = number
+        if event["cat"] == "kernel" and step >= 10 - unlike:
+            event["args"]["grid"] = [4 + step, 1, 1]
+            event["name"] += f"_tile{step}"
+    return events
+
+
+def test_one_of_ten_unlike_steps_has_no_interval(tmp_path: Path) -> None:
+    trace = read_events(change_sizes(make_events(10), 9), tmp_path / "t.json")
+    prediction = get_prediction(trace, loop_ns=1_500_000)
+    assert prediction.eager_side is EagerSide.TRACED
+    assert prediction.eager_ns == 900_000
+    assert not isinstance(prediction.speedup, str)
+    assert getattr(prediction.speedup, "low", 0) is None
+    assert PredictionWarning.UNLIKE_STEPS in prediction.warnings
+    assert "only 1 of 10 traced steps ran this work" in list_partial_bases(prediction)[0]
+
+
+def test_a_loop_of_like_steps_keeps_its_time(tmp_path: Path) -> None:
+    trace = read_events(change_sizes(make_events(10), 3), tmp_path / "t.json")
+    prediction = get_prediction(trace, loop_ns=1_500_000)
+    assert prediction.eager_side is EagerSide.RECORDED_MEDIAN
+    assert PredictionWarning.UNLIKE_STEPS not in prediction.warnings
+
+
+def test_other_kernels_of_the_same_operators_are_changing_sizes(tmp_path: Path) -> None:
+    trace = read_events(change_sizes(make_events(10), 4), tmp_path / "t.json")
+    assert [b.rule.id for b in get_prediction(trace).blockers] == [RuleId.CHANGING_SHAPE]
+
+
+def test_other_operators_are_control_flow(tmp_path: Path) -> None:
+    events = change_sizes(make_events(10), 4)
+    for event in events:
+        if event["cat"] == "cpu_op" and event["ts"] > START + 8 * LENGTH:
+            event["name"] += "_branch"
+    trace = read_events(events, tmp_path / "t.json")
+    assert [b.rule.id for b in get_prediction(trace).blockers] == [RuleId.CONTROL_FLOW]
+
+
+def test_the_headline_of_a_timed_function_is_the_figure_that_compare_scores(tmp_path: Path) -> None:
+    """Its own Python code is not part of a graph of the whole function."""
+    events = make_events(6)
+    for event in events:
+        # A pause of 2 ms of the program's own code in the middle of each step.
+        step, at = divmod(event["ts"] - START, LENGTH)
+        event["ts"] += 2_000 * step + (2_000 if at > LENGTH // 2 else 0)
+        event["dur"] += 2_000 if event["name"].startswith("ProfilerStep") else 0
+    events.append(make_slice("cpu_op", "aten::other", START, 1, 100))
+    trace = read_events(events, tmp_path / "t.json")
+    prediction = get_prediction(trace, clean_timings([2_900_000] * 30))
+    assert prediction.eager_side is EagerSide.CLEAN
+    assert get_prediction(trace).remaining_idle_ns > 1_000_000
+    assert prediction.graphed.value == pytest.approx(prediction.step_ns.value)
+
+
+def test_durations_that_vary_independently_do_not_shorten_a_replay(tmp_path: Path) -> None:
+    """As a replayed list of convolutions: one of three kernels is long, another in each step.
+
+    The GPU is always busy, so a graph saves nothing. The medians of the kernels add up to 300 µs,
+    those of the steps to 1,200 µs.
+    """
+    events: list[Event] = []
+    begin = START + 2_000
+    for step in range(6):
+        launch = START + 100 * step
+        events.append(make_slice("user_annotation", f"ProfilerStep#{step}", launch, 90, 100))
+        for index in range(3):
+            ids = {"correlation": 1_000 + 3 * step + index}
+            duration = 1_000 if index == step % 3 else 100
+            work = {"device": 0, "stream": 7, "grid": [4, 1, 1], "block": [128, 1, 1], **ids}
+            events += [
+                make_slice("cpu_op", f"aten::op{index}", launch + 10 * index, 8, 100),
+                make_slice("cuda_runtime", "cudaLaunchKernel", launch + 10 * index, 5, 100, **ids),
+                make_slice("kernel", f"kernel_{index}", begin, duration, 0, 7, **work),
+            ]
+            begin += duration
+    wait = begin - START
+    events.append(make_slice("cuda_runtime", "cudaDeviceSynchronize", START + 600, wait, 100))
+    prediction = get_prediction(read_events(events, tmp_path / "t.json"))
+    assert prediction.step.busy_ns == 1_200_000
+    assert prediction.replay.work_ns >= prediction.step.work_ns
+    assert not isinstance(prediction.speedup, Missing)
+    assert prediction.speedup.value <= 1

@@ -14,10 +14,17 @@ from typing import Any
 
 import pytest
 
-from collectors.compiled.account import SLOW_PATH, CompileRecorder, record_compilation
+from collectors.compiled.account import (
+    SLOW_PATH,
+    CompileRecorder,
+    record_compilation,
+    save_compilation,
+)
 from collectors.compiled.taps import TRACE_LOGGER
 from collectors.compiled.trees import TREES
 from collectors.guard import Guard
+from collectors.process.results import read_result
+from graphviz_dash.bundle import parts
 from graphviz_dash.features.torch_compile.analysis.causes import find_compile_causes
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import CompilationFact
@@ -273,3 +280,23 @@ def test_a_torch_that_does_not_log_a_fact_is_not_taken_to_have_none(
     if not is_logged:
         missing = sources[CompilationFact.PARTITIONS].missing_reason
         assert missing == "torch 2.6 does not log it, torch 2.11 does"
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_compilation_is_saved_if_the_step_fails(tmp_path: Path, ends: bool) -> None:
+    try:
+        with save_compilation(tmp_path):
+            structured(START)
+            if not ends:
+                raise RuntimeError("the step fails")
+    except RuntimeError:
+        assert not ends
+    compilation = read_result(parts.COMPILATION, tmp_path)
+    assert compilation is not None
+    assert [frame.id for frame in compilation.frames] == ["0/0"]
+
+
+def test_nothing_is_saved_without_a_compilation(tmp_path: Path) -> None:
+    with save_compilation(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,10 @@ from graphviz_dash.features.memory.page import memory_pools
 from graphviz_dash.features.memory.page import page as memory
 from tests.analysis.memory_passes import EAGER, GRAPHED
 from tests.builders import make_experiment
+from tests.cli.fixtures import Invoke, invoke
+from tests.ingest.formats.test_snapshot_file import SNAPSHOT
 from tests.ui.views.apptests import (
+    LookIn,
     markup,
     shown,
 )
@@ -69,3 +73,20 @@ def test_memory_of_bundles_with_and_without_the_pass(roots: Path) -> None:
     told = markup(shown("memory", experiment="mixed"))
     assert "graph uses 624 MiB" in told
     assert "eager: the bundle has no memory pass" in told
+
+
+__all__ = ["invoke"]
+
+
+def test_a_snapshot_is_shown_by_stream_pool_size_and_line(
+    tmp_path: Path, look_in: LookIn, invoke: Invoke
+) -> None:
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps(SNAPSHOT))
+    assert invoke("import", str(path), "-o", str(tmp_path / "in" / "E")).code == 0
+    look_in(tmp_path / "in")
+    page = markup(shown("memory", experiment="E"))
+    assert "9.00 MiB in 4 live blocks of 24.0 MiB reserved, at the time of the snapshot." in page
+    assert "at exit" not in page
+    for row in ("stream 5", "pool 0-3", "2 to 4 MiB", "model.py:7 forward"):
+        assert row in page
