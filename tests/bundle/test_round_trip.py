@@ -48,7 +48,7 @@ def test_any_run_is_read_as_it_was_written(
     updates: GraphUpdates | None,
     observers: ObserverPass | None,
 ) -> None:
-    # What updates say of graphs is checked against those of the bundle, see test_updates.py.
+    # What updates say of graphs is checked against those of the bundle, see test_part_checks.py.
     updates = None if graph else updates
     with tempfile.TemporaryDirectory() as folder:
         parts = (graph,) if graph else ()
