@@ -7,12 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison import compare
 from graphviz_dash.app.cli.main import main
 from graphviz_dash.cli.text import output
 from graphviz_dash.ingest.cache_folder import CACHE_VARIABLE
+from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.narrative import experiment
 from tests.builders import make_experiment, make_run
+from tests.cli.fixtures import Invoke
+from tests.samples import SAMPLES
 
 Listing = Callable[..., str]
 
@@ -81,3 +86,44 @@ def test_a_long_table_is_laid_out_like_a_short_one(
     short = listing()
     monkeypatch.setattr(output, "_MAX_RICH_ROWS", 0)
     assert listing() == short
+
+
+class TestLs:
+    def test_a_damaged_bundle_is_listed_and_told(self, folder: Path, invoke: Invoke) -> None:
+        (folder / "sample_traces/mlp-train/graph/clean.json").write_text("{}")
+        result = invoke("ls", "sample_traces")
+        assert result.code == 2
+        assert "unreadable" in result.out
+        assert "sample_traces/sync-in-step" in result.out
+        (line,) = result.err.splitlines()
+        assert "/sample_traces/mlp-train/graph/clean.json: 2 bytes; " in line
+        document = json.loads(invoke("ls", "sample_traces", "--json").out)
+        (damaged,) = document["experiments"][0]["unreadable"]
+        assert damaged["path"] == "sample_traces/mlp-train/graph"
+
+    def test_a_folder_without_experiments_is_reported(self, tmp_path: Path, invoke: Invoke) -> None:
+        result = invoke("ls", str(tmp_path))
+        assert (result.code, result.out) == (0, "")
+        assert result.err == f"No experiments under {tmp_path}\n"
+        assert json.loads(invoke("ls", str(tmp_path), "--json").out)["experiments"] == []
+
+    def test_a_program_that_its_launcher_began_alone_is_no_rank(self, invoke: Invoke) -> None:
+        # Rank 0 of 1, as their manifests say.
+        alone, several = SAMPLES / "recorded-megatron", SAMPLES / "tp-transformer"
+        assert " rank " not in invoke("ls", str(alone)).out
+        shown = invoke("show", str(alone / "local")).out
+        assert "ranks " not in shown
+        assert "rank 0" not in shown
+        assert "eager rank 1" in invoke("ls", str(several)).out
+        about = replace(load_experiment(several, traces=False), description=None)
+        assert experiment.describe_experiment(about).startswith(
+            "The workload tp-transformer on 2 ranks: "
+        )
+
+    @pytest.mark.usefixtures("folder")
+    def test_figures_equal_those_of_compare(self, invoke: Invoke) -> None:
+        listed = json.loads(invoke("ls", "sample_traces", "--json").out)["experiments"][0]
+        compared = json.loads(invoke("compare", "sample_traces/mlp-train", "--json").out)
+        for run, other in zip(listed["runs"], compared["runs"], strict=True):
+            for metric, figure in run["metrics"].items():
+                assert figure == other["metrics"][metric]

@@ -22,10 +22,12 @@ from graphviz_dash.app.cli.serve import (
     build_server_command,
     build_server_environment,
     build_settings,
+    check_port_free,
     format_address,
     serve,
 )
-from graphviz_dash.errors import InputError
+from graphviz_dash.app.hosting import launch
+from graphviz_dash.errors import InputError, MissingRequirementError
 from graphviz_dash.process_memory import get_machine_memory
 from graphviz_dash.server_settings import (
     MEMORY_VARIABLE,
@@ -34,6 +36,7 @@ from graphviz_dash.server_settings import (
     read_settings,
 )
 from tests.attack.visitor import Visitor
+from tests.cli.fixtures import Invoke
 from tests.fuzz.readers import DOT
 from tests.processes import bind, find_free_port
 
@@ -325,3 +328,35 @@ def test_an_open_server_warns_and_contacts_nobody(
             assert "Warning: without a token, everybody" in process.stderr.read()
         with pytest.raises(BlockingIOError):
             proxy.accept()
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield server.getsockname()[1]
+
+
+class TestServe:
+    @pytest.mark.usefixtures("folder")
+    def test_a_taken_port_is_one_line_with_another(self, taken_port: int, invoke: Invoke) -> None:
+        result = invoke("serve", "sample_traces", "--port", str(taken_port))
+        assert (result.code, result.out) == (1, "")
+        assert result.err == (
+            f"Error: Cannot serve on 127.0.0.1:{taken_port}: Address already in use. Choose "
+            f"another port: graphviz-dash serve --port {taken_port % 65535 + 1}\n"
+        )
+
+    def test_an_unknown_host_is_an_error(self) -> None:
+        with pytest.raises(InputError, match=r"--host no\.such\.host\.invalid"):
+            check_port_free("no.such.host.invalid", 8501)
+        with pytest.raises(MissingRequirementError, match="Cannot serve on 192"):
+            check_port_free("192.0.2.1", 8501)
+
+    def test_the_command_starts_the_server_with_its_folders(self, tmp_path: Path) -> None:
+        command = build_server_command("0.0.0.0", 9000, (tmp_path,))
+        assert command[:5] == [sys.executable, "-P", "-m", launch.__name__, "run"]
+        assert Path(command[5]).parts[-3:] == ("graphviz_dash", "app", "main.py")
+        assert command[-2:] == ["--", str(tmp_path)]
+        assert "9000" in command
