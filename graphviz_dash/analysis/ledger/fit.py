@@ -31,8 +31,6 @@ _SEGMENT: Final = 20 * _MIB
 """Segment of the allocator for medium allocations: the uncertainty of each pool."""
 _POOLS: Final = 2
 """Default pool and graph pools, whose growth is rounded separately."""
-_LARGE: Final = 10 * _MIB
-"""Allocations from this size on have their own segments, in multiples of 2 MiB."""
 _KERNELS: Final = 0.08
 """Uncertainty of kernels and libraries, as a fraction: other sizes may use others."""
 

@@ -74,15 +74,8 @@ class BranchMatcher:
                 return node
 
     def is_successor(self, node: int, predecessor: int) -> bool:
-        """Return whether ``node`` depends on ``predecessor``, directly or by rowless nodes."""
-        pending = list(self.topology.predecessors[node])
-        while pending:
-            ancestor = pending.pop()
-            if ancestor == predecessor:
-                return True
-            if not self.topology.visible[ancestor]:
-                pending.extend(self.topology.predecessors[ancestor])
-        return False
+        """Return whether ``node`` depends on a visible node, directly or by rowless nodes."""
+        return predecessor in self.find_visible_predecessors(node)
 
     def find_visible_predecessors(self, node: int) -> list[int]:
         """Return the nearest visible nodes that ``node`` depends on."""

@@ -65,7 +65,7 @@ NO_RANGES: Final = CpuRanges(0, _NONE, _NONE, _NONE, _NONE, _NONE.astype(np.int3
 def build_cpu_ranges(trace: Trace) -> CpuRanges:
     """Build the ranges of ``trace``."""
     marks, ops = trace.annotations, trace.ops
-    mark_codes, mark_names = _encode_texts(marks["name"].to_list())
+    mark_codes, mark_names = encode(marks["name"])
     op_codes, op_names = encode(ops["name"])
     is_included = np.array(
         [not name.startswith(_AROUND_ALL) for name in mark_names], dtype=np.bool_
@@ -90,12 +90,6 @@ def build_cpu_ranges(trace: Trace) -> CpuRanges:
         names=(*mark_names, *op_names),
         max_length=int((end - start).max()) if len(start) else 0,
     )
-
-
-def _encode_texts(texts: list[str]) -> tuple[npt.NDArray[np.int32], list[str]]:
-    positions: dict[str, int] = {}
-    codes = [positions.setdefault(text, len(positions)) for text in texts]
-    return np.array(codes, dtype=np.int32), list(positions)
 
 
 def _build_lanes(ranges: CpuRanges, rows: Ints) -> LaneSet:

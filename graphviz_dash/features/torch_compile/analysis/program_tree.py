@@ -40,8 +40,6 @@ class TreeBox(Struct, frozen=True):
     """Function name, or number of the compilation, partition or graph."""
     line: UserLine | None
     """First line; None if unknown."""
-    exclusive_ns: float | None
-    """Exclusive time in a clean step; None if unknown."""
     total_ns: float | None
     """Time including children, in ns; None if unknown."""
     facts: tuple[tuple[str, str], ...]
@@ -136,7 +134,6 @@ class _Builder:
             kind=BoxKind.FUNCTION,
             title=name,
             line=first.location,
-            exclusive_ns=None,
             total_ns=total,
             facts=tuple(facts),
             causes=tuple(sorted({index for box in frames for index in box.causes})),
@@ -164,7 +161,6 @@ class _Builder:
             facts.append(("other launches per step", f"{call.launches:g}"))
         if frame.failure is not None:
             facts.append(("not compiled", frame.failure))
-        exclusive_ns = self._times.get(frame.id)
         resume_title = (
             f"after the break at line {frame.location.line}"
             if kind is BoxKind.RESUME and frame.location
@@ -175,8 +171,7 @@ class _Builder:
             kind=kind,
             title=resume_title or frame.id,
             line=frame.location,
-            exclusive_ns=exclusive_ns,
-            total_ns=exclusive_ns,
+            total_ns=self._times.get(frame.id),
             facts=tuple(facts),
             causes=tuple(self._causes.get(frame.id, ())),
             code=frame.code,
@@ -208,7 +203,6 @@ class _Builder:
             kind=BoxKind.GRAPH,
             title=node.graph or f"graph {node.id} of the trees",
             line=None,
-            exclusive_ns=None,
             total_ns=None,
             facts=tuple(facts),
             causes=(),
@@ -242,7 +236,6 @@ def _build_partition(frame: str, index: int, part: GraphPartition) -> TreeBox:
         kind=BoxKind.PARTITION if part.captured else BoxKind.SPLIT,
         title=f"partition {index}",
         line=operator.lines[0] if operator is not None and operator.lines else None,
-        exclusive_ns=None,
         total_ns=None,
         facts=tuple(facts),
         causes=(),

@@ -19,8 +19,6 @@ from graphviz_dash.analysis.trace.intervals import NONE, Nesting
 from graphviz_dash.model.marks import STEP
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from graphviz_dash.model.trace import Trace
 
 
@@ -90,7 +88,7 @@ def build_cpu_slices(trace: Trace) -> CpuSlices:
     kinds: list[Ints] = []
     names: list[str] = []
     for table in tables:
-        table_codes, table_names = _encode_names(table["name"])
+        table_codes, table_names = encode(table["name"])
         is_call = table is trace.runtime
         kind = np.array(
             [_classify_call(name) if is_call else _classify_range(name) for name in table_names],
@@ -133,18 +131,6 @@ def find_first_within(slices: CpuSlices, kind: SliceKind, around: SliceKind) -> 
     has_slice = inside != NONE
     np.minimum.at(first, inside[has_slice], slices.nesting.start[rows[has_slice]])
     return first
-
-
-def _encode_names(names: pl.Series) -> tuple[Ints, list[str]]:
-    """Encode names as codes of shape (rows,) with their texts."""
-    if str(names.dtype) == "String":
-        texts = names.fill_null("").to_list()
-        code_by_text: dict[str, int] = {}
-        return np.array(
-            [code_by_text.setdefault(text, len(code_by_text)) for text in texts], np.int64
-        ), list(code_by_text)
-    codes, distinct = encode(names)
-    return codes.astype(np.int64), distinct
 
 
 def _classify_call(name: str) -> SliceKind:

@@ -376,23 +376,18 @@ class _PartLocator:
         """Count the calls of each compilation within the steps."""
         slices = self._slices
         counts: dict[str | None, list[int]] = {}
-        requested = (
-            (SliceKind.REGION, 0),
-            (SliceKind.CALL, 1),
-            (SliceKind.GRAPH_LAUNCH, 2),
-            (SliceKind.LAUNCH, 3),
-        )
+        kinds = (SliceKind.REGION, SliceKind.CALL, SliceKind.GRAPH_LAUNCH, SliceKind.LAUNCH)
         starts = slices.nesting.start
         bounds = [(step.start, step.end) for step in traced_steps]
         within = np.zeros(len(starts), dtype=np.bool_)
         for first, last in bounds:
             within |= (starts >= first) & (starts < last)
-        for kind, column_index in requested:
+        for column_index, kind in enumerate(kinds):
             rows = np.flatnonzero(slices.select_kind(kind) & within)
             for row in rows[np.argsort(starts[rows], kind="stable")].tolist():
                 frame = self._find_frame(row)
-                if column_index == 0 or self._call[row] != NONE:
-                    counts.setdefault(frame, [0] * len(requested))[column_index] += 1
+                if kind is SliceKind.REGION or self._call[row] != NONE:
+                    counts.setdefault(frame, [0] * len(kinds))[column_index] += 1
         steps = len(traced_steps)
         return tuple(
             FrameCalls(frame, *(number / steps for number in numbers))
