@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -138,3 +139,24 @@ def sort_topologically(
                 if not degree[successor]:
                     heapq.heappush(ready, successor)
     return order
+
+
+def list_chains(edges: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """List the nodes along chains of straight edges, by first node.
+
+    A straight edge is the only one that leaves its source and the only one that enters its target.
+    """
+    outgoing = Counter(source for source, _ in edges)
+    incoming = Counter(target for _, target in edges)
+    following = {
+        source: target
+        for source, target in edges
+        if outgoing[source] == 1 and incoming[target] == 1
+    }
+    chains = []
+    for first in sorted(following.keys() - set(following.values())):
+        chain = [first]
+        while chain[-1] in following:
+            chain.append(following[chain[-1]])
+        chains.append(chain)
+    return chains

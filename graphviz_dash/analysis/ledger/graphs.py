@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from graphviz_dash.analysis.ledger.memory import compute_others_change
-from graphviz_dash.analysis.memory.report import iter_segment_spans
+from graphviz_dash.analysis.memory.report import compute_footprints
 from graphviz_dash.model.ledger import SampleKind, SpanKind
 
 if TYPE_CHECKING:
     from graphviz_dash.model.ledger import Ledger, LedgerSpan, MemorySample
-    from graphviz_dash.model.memory import MemoryPass
     from graphviz_dash.model.run import Run
 
 
@@ -77,7 +76,11 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
     # Growth outside the allocator may belong to another process.
     is_attributable = not compute_others_change(ledger)
     executables = share_executables(ledger, nodes) if is_attributable else {}
-    sharing = find_sharing(run.memory_pass)
+    footprints = {
+        footprint.graph: footprint
+        for footprint in (compute_footprints(run.memory_pass) if run.memory_pass else ())
+        if footprint.footprint
+    }
     drops = compute_returned(ledger)
     begins = _index(ledger, SampleKind.CAPTURE_BEGIN)
     bodies = _index(ledger, SampleKind.CAPTURE_END)
@@ -97,7 +100,7 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
     previous: MemorySample | None = None
     for graph in ledger.graphs:
         begin, body, end = (samples.get(graph.graph) for samples in (begins, bodies, ends))
-        shares = sharing.get(graph.graph)
+        footprint = footprints.get(graph.graph)
         durations = times[graph.graph]
         after_body = body or end
         result.append(
@@ -114,9 +117,9 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
                     _subtract(previous, begin, "device_used_bytes") if is_attributable else None
                 ),
                 host_bytes=_subtract(begin, end, "host_bytes"),
-                exclusive_bytes=shares.exclusive if shares else None,
-                shared_bytes=shares.shared if shares else None,
-                shared_with=tuple(sorted(shares.others)) if shares else (),
+                exclusive_bytes=footprint.exclusive if footprint else None,
+                shared_bytes=footprint.shared if footprint else None,
+                shared_with=footprint.shared_with if footprint else (),
                 held_bytes=graph.held_bytes,
                 failure=graph.failure,
                 returned_bytes=drops.get(graph.graph),
@@ -224,28 +227,6 @@ def divide(total: int, weights: Mapping[str, int]) -> dict[str, int]:
         shares[name] = total * partial_sum // weight_sum - share_sum
         share_sum += shares[name]
     return shares
-
-
-class Sharing:
-    """Use of a pool by one graph."""
-
-    def __init__(self) -> None:
-        self.exclusive = 0
-        self.shared = 0
-        self.others: set[str] = set()
-
-
-def find_sharing(memory_pass: MemoryPass | None) -> dict[str, Sharing]:
-    """Find the exclusive and the shared bytes of each graph, and with which graphs it shares."""
-    sharing: dict[str, Sharing] = defaultdict(Sharing)
-    for span in iter_segment_spans(memory_pass) if memory_pass is not None else ():
-        for graph in span.graphs:
-            if len(span.graphs) == 1:
-                sharing[graph].exclusive += span.bytes
-            else:
-                sharing[graph].shared += span.bytes
-                sharing[graph].others.update(other for other in span.graphs if other != graph)
-    return sharing
 
 
 def compute_returned(ledger: Ledger) -> dict[str, int]:

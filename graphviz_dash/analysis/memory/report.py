@@ -80,6 +80,8 @@ class GraphFootprint(Struct, frozen=True):
     """Memory that no other graph uses."""
     shared: int
     """Memory that other graphs use too."""
+    shared_with: tuple[str, ...]
+    """These graphs, by name."""
     live_after_capture: int
     """At the end of the capture."""
     peak: int
@@ -190,9 +192,11 @@ def compute_footprints(memory_pass: MemoryPass) -> tuple[GraphFootprint, ...]:
     """Compute the pool usage of each graph, in capture order."""
     exclusive: dict[str, int] = defaultdict(int)
     footprint: dict[str, int] = defaultdict(int)
+    sharers: dict[str, set[str]] = defaultdict(set)
     for piece in iter_segment_spans(memory_pass):
         for graph in piece.graphs:
             footprint[graph] += piece.bytes
+            sharers[graph].update(piece.graphs)
         if len(piece.graphs) == 1:
             exclusive[piece.graphs[0]] += piece.bytes
     return tuple(
@@ -202,6 +206,7 @@ def compute_footprints(memory_pass: MemoryPass) -> tuple[GraphFootprint, ...]:
             footprint=footprint[graph.graph],
             exclusive=exclusive[graph.graph],
             shared=footprint[graph.graph] - exclusive[graph.graph],
+            shared_with=tuple(sorted(sharers[graph.graph] - {graph.graph})),
             live_after_capture=graph.retained_bytes,
             peak=graph.peak_bytes,
             allocations=graph.allocations,

@@ -22,7 +22,7 @@ from graphviz_dash.analysis.graph.memory_dependencies import (
     find_memory_edges,
     has_operands,
 )
-from graphviz_dash.analysis.graph.topology import find_visible_edges
+from graphviz_dash.analysis.graph.topology import find_visible_edges, list_chains
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge
 
 _ENGINE: Final = "autograd::engine::evaluate_function: "
@@ -71,7 +71,9 @@ def find_redundant_edges(
     ``duration`` (nodes,) is in ns, -1 if not traced. ``graph`` uses the same indices.
     """
     count = len(duration)
-    groups = tuple(_find_groups(_find_single_successors(edges, count), origins))
+    groups = tuple(
+        group for chain in list_chains(_list_pairs(edges)) for group in _split_chain(chain, origins)
+    )
     durations = np.maximum(duration, 0)
     if graph is not None and has_operands(graph):
         is_traced = duration >= 0
@@ -149,28 +151,6 @@ def _separate_parts(
     return tuple(removed_edges), np.array(
         sorted(remaining | set(added_edges)), dtype=np.int64
     ).reshape(-1, 2)
-
-
-def _find_single_successors(edges: Ints, count: int) -> dict[int, int]:
-    """Map each node to its single successor, if it is the only predecessor of that."""
-    outgoing = np.bincount(edges[:, 0], minlength=count)
-    incoming = np.bincount(edges[:, 1], minlength=count)
-    return {a: b for a, b in edges.tolist() if outgoing[a] == 1 and incoming[b] == 1}
-
-
-def _find_groups(
-    following: dict[int, int], origins: Sequence[NodeOrigin | None]
-) -> list[IndependentParts]:
-    groups: list[IndependentParts] = []
-    successors = set(following.values())
-    for head in range(len(origins)):
-        if head in successors:
-            continue
-        chain = [head]
-        while chain[-1] in following:
-            chain.append(following[chain[-1]])
-        groups += _split_chain(chain, origins)
-    return groups
 
 
 def _split_chain(chain: list[int], origins: Sequence[NodeOrigin | None]) -> list[IndependentParts]:

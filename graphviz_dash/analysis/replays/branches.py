@@ -50,6 +50,7 @@ class BranchMatcher:
         self.twin_class = topology.compute_equivalence_classes(codes)
         sizes = Counter(self.twin_class)
         self.twins = [sizes[node_class] for node_class in self.twin_class]
+        self._visible_predecessors: dict[int, list[int]] = {}
         self.of_code: dict[int, list[int]] = {}
         for node, (code, other) in enumerate(zip(self.codes, self.driver, strict=True)):
             for seen_as in {code, other} - {NO_NODE}:
@@ -79,13 +80,16 @@ class BranchMatcher:
 
     def find_visible_predecessors(self, node: int) -> list[int]:
         """Return the nearest visible nodes that ``node`` depends on."""
-        nodes, pending = [], list(self.topology.predecessors[node])
-        while pending:
-            ancestor = pending.pop()
-            if self.topology.visible[ancestor]:
-                nodes.append(ancestor)
-            else:
-                pending.extend(self.topology.predecessors[ancestor])
+        nodes = self._visible_predecessors.get(node)
+        if nodes is None:
+            nodes, pending = [], list(self.topology.predecessors[node])
+            while pending:
+                ancestor = pending.pop()
+                if self.topology.visible[ancestor]:
+                    nodes.append(ancestor)
+                else:
+                    pending.extend(self.topology.predecessors[ancestor])
+            self._visible_predecessors[node] = nodes
         return nodes
 
 

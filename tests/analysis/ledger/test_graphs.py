@@ -11,9 +11,9 @@ from graphviz_dash.analysis.ledger.graphs import (
     build_graph_ledgers,
     compute_returned,
     divide,
-    find_sharing,
     share_executables,
 )
+from graphviz_dash.analysis.memory.report import compute_footprints
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.ledger import LedgerSpan, SampleKind, SpanKind
 from graphviz_dash.model.run import ExecutionMode, Run, WorkloadInfo
@@ -107,13 +107,12 @@ def test_dropped_graphs_return_what_was_measured() -> None:
 
 
 def test_sharing_comes_from_the_addresses_of_the_memory_pass() -> None:
-    sharing = find_sharing(GRAPHED)
+    sharing = {one.graph: one for one in compute_footprints(GRAPHED)}
     assert {name: (one.exclusive // MIB, one.shared // MIB) for name, one in sharing.items()} == {
         "graph-0": (20, 10),
         "graph-1": (34, 10),
     }
-    assert sharing["graph-0"].others == {"graph-1"}
-    assert find_sharing(None) == {}
+    assert sharing["graph-0"].shared_with == ("graph-1",)
 
 
 def test_executables_are_shared_by_nodes_and_stay_exact() -> None:

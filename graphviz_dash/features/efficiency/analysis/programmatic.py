@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
 from msgspec import Struct
 
+from graphviz_dash.analysis.graph.topology import list_chains
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
 from graphviz_dash.model.graph import (
     CapturedGraph,
@@ -104,20 +104,7 @@ def measure_programmatic_edges(
 
 def _list_chains(edges: Sequence[GraphEdge]) -> tuple[KernelChain, ...]:
     """List paths whose kernels wait for one kernel and are awaited by one, longest first."""
-    after: defaultdict[int, list[int]] = defaultdict(list)
-    before: defaultdict[int, list[int]] = defaultdict(list)
-    for edge in edges:
-        after[edge.source].append(edge.target)
-        before[edge.target].append(edge.source)
-    successors = {
-        source: targets[0]
-        for source, targets in after.items()
-        if len(targets) == 1 and len(before[targets[0]]) == 1
-    }
-    chains = []
-    for first in sorted(successors.keys() - set(successors.values())):
-        nodes = [first]
-        while nodes[-1] in successors:
-            nodes.append(successors[nodes[-1]])
-        chains.append(KernelChain(tuple(nodes)))
-    return tuple(sorted(chains, key=lambda chain: -len(chain.nodes)))
+    chains = list_chains([(edge.source, edge.target) for edge in edges])
+    return tuple(
+        KernelChain(tuple(nodes)) for nodes in sorted(chains, key=lambda nodes: -len(nodes))
+    )

@@ -10,9 +10,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.absence import find_recorded_reason
+from graphviz_dash.analysis.graph.critical_path import Dependencies
+from graphviz_dash.analysis.graph.topology import list_chains
 from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts, Timing
 from graphviz_dash.features.launch.analysis.launch_verdict import LaunchVerdict, judge_launch
 from graphviz_dash.model.absence import Fact, Missing
@@ -127,57 +130,25 @@ class ProgramGraph(Struct, frozen=True):
 def compute_shape(graph: CapturedGraph) -> GraphShape:
     """Compute the shape of an acyclic graph."""
     count = len(graph.nodes)
-    predecessors: list[list[int]] = [[] for _ in range(count)]
-    successors: list[list[int]] = [[] for _ in range(count)]
-    for source, target in {(edge.source, edge.target) for edge in graph.edges}:
-        successors[source].append(target)
-        predecessors[target].append(source)
-    depths = _compute_depths(predecessors, successors)
-    follows = {
-        sources[0]: node
-        for node, sources in enumerate(predecessors)
-        if len(sources) == 1 and len(successors[sources[0]]) == 1
-    }
-    runs = _compute_chain_lengths(follows)
+    edges = sorted({(edge.source, edge.target) for edge in graph.edges})
+    dependencies = Dependencies.from_edges(count, np.array(edges, dtype=np.int64).reshape(-1, 2))
+    # Number of nodes on the longest path to each node, including itself.
+    depths = [1] * count
+    for node in dependencies.order:
+        for target in dependencies.successors[node]:
+            depths[target] = max(depths[target], depths[node] + 1)
+    chains = [len(nodes) for nodes in list_chains(edges)]
     return GraphShape(
         nodes=count,
-        edges=sum(map(len, successors)),
+        edges=len(edges),
         kinds=Counter(node.kind for node in graph.nodes),
-        roots=sum(not sources for sources in predecessors),
-        leaves=sum(not targets for targets in successors),
+        roots=sum(not sources for sources in dependencies.predecessors),
+        leaves=sum(not targets for targets in dependencies.successors),
         depth=max(depths, default=0),
         width=max(Counter(depths).values(), default=0),
-        chained_nodes=sum(runs),
-        longest_chain=max(runs, default=min(count, 1)),
+        chained_nodes=sum(chains),
+        longest_chain=max(chains, default=min(count, 1)),
     )
-
-
-def _compute_depths(
-    predecessors: Sequence[Sequence[int]], successors: Sequence[Sequence[int]]
-) -> list[int]:
-    """Count the nodes on the longest path to each node, including itself."""
-    pending_counts = [len(sources) for sources in predecessors]
-    depths = [1] * len(predecessors)
-    ready = [node for node, count in enumerate(pending_counts) if not count]
-    for node in ready:
-        for target in successors[node]:
-            depths[target] = max(depths[target], depths[node] + 1)
-            pending_counts[target] -= 1
-            if not pending_counts[target]:
-                ready.append(target)
-    return depths
-
-
-def _compute_chain_lengths(follows: Mapping[int, int]) -> list[int]:
-    heads = set(follows) - set(follows.values())
-    lengths = []
-    for head in heads:
-        length, node = 1, head
-        while node in follows:
-            node = follows[node]
-            length += 1
-        lengths.append(length)
-    return lengths
 
 
 def list_program_graphs(
