@@ -323,7 +323,7 @@ _MEM = (
     Metric(
         "peak_reserved", "Peak reserved memory", _B, _MEMORY, _LOW,
         "Maximum number of bytes that the caching allocator reserved on the device during the "
-        "clean pass, including warm-up.",
+        "clean pass, including warm-up, or in the history of an imported snapshot.",
     ),
     Metric(
         "peak_reserved_change", "Change in peak memory", _B, _MEMORY, _LOW,
@@ -333,7 +333,8 @@ _MEM = (
     ),
     Metric(
         "peak_allocated", "Peak allocated memory", _B, _MEMORY, _LOW,
-        "Maximum number of bytes in live tensors during the clean pass, including warm-up.",
+        "Maximum number of bytes in live tensors during the clean pass, including warm-up, or in "
+        "the history of an imported snapshot, which may start after the program.",
     ),
     Metric(
         "device_memory", "Device memory", _B, _MEMORY_PASS, _LOW,

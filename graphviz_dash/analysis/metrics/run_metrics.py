@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from statistics import median
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,6 +32,10 @@ from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import ExecutionMode, Run
 from graphviz_dash.model.timings import CleanTimings, GraphLifecycle
+
+_NO_PEAK: Final = (
+    "the memory snapshot has no history of allocations, or histories of several GPUs without times"
+)
 
 
 class MetricValue(Struct, frozen=True):
@@ -179,9 +184,7 @@ def compute_memory_metrics(run: Run) -> Iterable[MetricValue]:
         ("peak_allocated", memory.peak_allocated_bytes),
     ):
         if peak is None:
-            yield make_missing_value(
-                metric, Missing(Fact.PEAK_MEMORY, "the memory snapshot holds no history")
-            )
+            yield make_missing_value(metric, Missing(Fact.PEAK_MEMORY, _NO_PEAK))
         else:
             yield make_value(metric, peak)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import merge
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,11 +27,14 @@ EXPECTED_SNAPSHOT: Final = "a snapshot from torch.cuda.memory._dump_snapshot"
 _EVENT_BYTES: Final = 100
 _ALLOCATED: Final = {"alloc": 1, "free_completed": -1}
 _RESERVED: Final = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
+_MIN_EVENTS: Final = 2
+"""Minimum length of a history. Torch 2.0 keeps only the last event by default."""
 
 
 class _Event(msgspec.Struct, gc=False):
     action: str
     size: Count = 0
+    time_us: int = 0
 
 
 class _Snapshot(msgspec.Struct):
@@ -52,7 +56,8 @@ def read_memory_snapshot(path: Path, limits: Limits = DEFAULT_LIMITS) -> MemoryU
 def convert_memory_use(value: Any, path: Path, limits: Limits = DEFAULT_LIMITS) -> MemoryUse:
     """Convert ``value``, read from ``path``, to current bytes by pool and peaks.
 
-    Peaks come from the recorded history. None without a history, or with several devices.
+    Peaks come from the recorded history. None without a history, or if those of several devices
+    have no times.
 
     Raises:
         InputError: An invalid field, or more than ``limits`` allow.
@@ -70,9 +75,7 @@ def convert_memory_use(value: Any, path: Path, limits: Limits = DEFAULT_LIMITS) 
 def _build_memory_use(snapshot: _Snapshot) -> MemoryUse:
     allocated = sum(segment.allocated_size for segment in snapshot.segments)
     reserved = sum(segment.total_size for segment in snapshot.segments)
-    # Several devices have separate histories, with peaks at different times.
-    recorded = [trace for trace in snapshot.device_traces if trace]
-    history = recorded[0][::-1] if len(recorded) == 1 else []
+    history = _merge_histories(snapshot.device_traces)
     return MemoryUse(
         peak_allocated_bytes=_compute_peak(allocated, history, _ALLOCATED),
         peak_reserved_bytes=_compute_peak(reserved, history, _RESERVED),
@@ -83,6 +86,17 @@ def _build_memory_use(snapshot: _Snapshot) -> MemoryUse:
         if any(segment.blocks for segment in snapshot.segments)
         else None,
     )
+
+
+def _merge_histories(traces: Sequence[list[_Event]]) -> list[_Event]:
+    """Merge the events of all devices, latest first.
+
+    Without times, the order of events of several devices is unknown, and none are returned.
+    """
+    recorded = [trace[::-1] for trace in traces if len(trace) >= _MIN_EVENTS]
+    if len(recorded) > 1 and not all(event.time_us for trace in recorded for event in trace):
+        return []
+    return list(merge(*recorded, key=lambda event: -event.time_us))
 
 
 def check_snapshot_size(value: Any, path: Path, limits: Limits) -> None:
@@ -149,6 +163,8 @@ MAX_LINES: Final = 500
 _LIVE: Final = "active"
 """Prefix of the states of live blocks, including those waiting for a stream."""
 _LIBRARY: Final = "/torch/"
+_UNITS: Final = (("GiB", "MiB", 30), ("MiB", "KiB", 20), ("KiB", "B", 10))
+"""Unit, the next smaller one, and the binary logarithm of the unit in bytes."""
 
 
 class Frame(Struct, gc=False):
@@ -252,12 +268,12 @@ def _name_pool(segment: Segment) -> str:
 
 def _name_size(size: int) -> str:
     """Name a range of sizes, such as ``1 to 2 MiB``."""
-    upper = max(1 << max(size - 1, 0).bit_length(), 1024)
-    for unit, scale in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if upper >= 1 << scale:
-            high = upper >> scale
-            return f"up to 1 {unit}" if high == 1 else f"{high // 2} to {high} {unit}"
-    raise AssertionError
+    upper = 1 << max(size - 1, 0).bit_length()
+    if upper <= 1024:
+        return "up to 1 KiB"
+    unit, smaller, scale = next(row for row in _UNITS if upper >= 1 << row[2])
+    high = upper >> scale
+    return f"512 {smaller} to 1 {unit}" if high == 1 else f"{high // 2} to {high} {unit}"
 
 
 def _name_line(block: Block) -> str:

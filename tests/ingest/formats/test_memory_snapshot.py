@@ -75,17 +75,30 @@ def test_a_history_without_segments_shows_that_their_size_never_changed() -> Non
     assert (found.peak_allocated_bytes, found.peak_reserved_bytes) == (142, 170)
 
 
-@pytest.mark.parametrize("traces", [[], [[]], [[event("oom", 5)]]])
+@pytest.mark.parametrize("traces", [[], [[]], [[event("oom", 5)] * 2], [[event("alloc", 30)]]])
 def test_no_history_no_peak(traces: list[Any]) -> None:
     found = convert_memory_use({**SNAPSHOT, "device_traces": traces}, HERE)
     assert found.peak_allocated_bytes is found.peak_reserved_bytes is None
 
 
-def test_histories_of_two_devices_have_no_common_peak() -> None:
-    traces = SNAPSHOT["device_traces"] * 2
-    assert (
-        convert_memory_use({**SNAPSHOT, "device_traces": traces}, HERE).peak_reserved_bytes is None
-    )
+def test_histories_of_two_devices_without_times_have_no_common_peak() -> None:
+    trace = [
+        {name: value for name, value in entry.items() if name != "time_us"}
+        for entry in SNAPSHOT["device_traces"][0]
+    ]
+    found = convert_memory_use({**SNAPSHOT, "device_traces": [trace, trace]}, HERE)
+    assert found.peak_reserved_bytes is found.peak_allocated_bytes is None
+
+
+def test_the_peak_of_two_devices_is_that_of_their_sum() -> None:
+    # Live on the first device: 112 at time 4, 12 before. On the second: 50 from time 2 to 3.
+    first = [event("segment_alloc", 170) | {"time_us": 1}, event("alloc", 100) | {"time_us": 4}]
+    second = [event("alloc", 50) | {"time_us": 2}, event("free_completed", 50) | {"time_us": 3}]
+    found = convert_memory_use({**SNAPSHOT, "device_traces": [first, second]}, HERE)
+    assert (found.peak_allocated_bytes, found.peak_reserved_bytes) == (112, 170)
+    second[1]["time_us"] = 5
+    found = convert_memory_use({**SNAPSHOT, "device_traces": [first, second]}, HERE)
+    assert found.peak_allocated_bytes == 162
 
 
 def test_pickled_and_as_json_are_the_same(tmp_path: Path) -> None:

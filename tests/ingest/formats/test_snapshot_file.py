@@ -89,6 +89,21 @@ def test_live_memory_is_summed_in_four_ways(tmp_path: Path, is_pickle: bool) -> 
     assert {sum(s.live_bytes for s in shares) for shares in groups.values()} == {9 * MIB + 700}
 
 
+def test_ranges_of_sizes_have_two_ends(tmp_path: Path) -> None:
+    sizes = (1024, 1025, 512 << 10, (512 << 10) + 1, MIB, 1 << 30, (1 << 30) + 1)
+    path = tmp_path / "snapshot.pickle"
+    segments = [make_segment(4 << 30, [make_block(size) for size in sizes])]
+    path.write_bytes(pickle.dumps({"segments": segments}))
+    assert {share.label: share.blocks for share in read_live(path).sizes} == {
+        "1 to 2 GiB": 1,
+        "512 MiB to 1 GiB": 1,
+        "512 KiB to 1 MiB": 2,
+        "256 to 512 KiB": 1,
+        "1 to 2 KiB": 1,
+        "up to 1 KiB": 1,
+    }
+
+
 def test_another_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "snapshot"
     path.write_bytes(pickle.dumps({"segments": [{"blocks": 3}]}))
