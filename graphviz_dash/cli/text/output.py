@@ -216,7 +216,9 @@ def fit_table(
     table: Table, width: int, lead: int, spare: Sequence[int]
 ) -> tuple[list[Table], list[str]]:
     """Split ``table`` into parts for ``width`` characters, each with the first ``lead`` columns.
-    Omits columns of ``spare``, in order, if needed. Returns the parts and the omitted headings."""
+    Omits columns of ``spare``, in order, if needed. Returns the parts and the omitted headings.
+    Headings of numbers that leave no room for the first columns are shortened."""
+    _shorten_headings(table, width, lead)
     kept, omitted = list(range(len(table.columns))), []
     for column in spare:
         if _has_room(table, kept, width, unfolded=True):
@@ -226,6 +228,19 @@ def fit_table(
     if spare or _has_room(table, kept, width):
         return [_build_part(table, kept)], omitted
     return [_build_part(table, columns) for columns in _split_columns(table, width, lead)], omitted
+
+
+def _shorten_headings(table: Table, width: int, lead: int) -> None:
+    lead_width = sum(_measure_width(column) + _GAP for column in table.columns[:lead])
+    for value, *others in _group_columns(table, lead):
+        column = table.columns[value]
+        if column.justify != "right":
+            continue
+        other_width = sum(_measure_width(table.columns[other]) + _GAP for other in others)
+        cell_width = max((len(str(cell)) for cell in column.cells), default=0)
+        # The first columns may fold, but only if the numbers need their width.
+        room = max(width - lead_width - other_width, cell_width, _MIN_WORD_WIDTH)
+        column.header = shorten(str(column.header), room)
 
 
 def _split_columns(table: Table, width: int, lead: int) -> Iterator[list[int]]:

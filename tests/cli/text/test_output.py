@@ -57,3 +57,15 @@ def test_a_table_that_fits_is_left_as_it_is() -> None:
     table.add_row(build_cell("eager"), build_cell("571 µs"))
     (part,), left_out = fit_table(table, WIDTH, 1, (1,))
     assert (printed(part), left_out) == (printed(table), [])
+
+
+def test_a_long_heading_leaves_room_for_the_labels() -> None:
+    table = create_table("", "decode-" + "3" * 90, "spread", "pass", right=(1,))
+    table.add_row(
+        *map(build_cell, ("Step time under profiler", "1.33 ms", "1.2 to 1.4 ms", "traced"))
+    )
+    parts, _ = fit_table(table, WIDTH, 1, ())
+    told = [line for part in parts for line in printed(part)]
+    assert max(map(len, told)) <= WIDTH
+    assert any("Step time under profiler" in line and "1.33 ms" in line for line in told)
+    assert any("decode-333" in line and "…" in line for line in told)
