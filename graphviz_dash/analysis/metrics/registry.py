@@ -334,7 +334,7 @@ _MEM = (
     Metric(
         "peak_allocated", "Peak allocated memory", _B, _MEMORY, _LOW,
         "Maximum number of bytes in live tensors during the clean pass, including warm-up, or in "
-        "the history of an imported snapshot, which may start after the program.",
+        "the history of an imported snapshot, which may start later than the program.",
     ),
     Metric(
         "device_memory", "Device memory", _B, _MEMORY_PASS, _LOW,
