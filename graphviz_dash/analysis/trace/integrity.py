@@ -309,7 +309,7 @@ class TraceIntegrity(Struct, frozen=True):
         if not self.steps or self.launched_steps or not self.kernels:
             return None
         if not self.lost_launches:
-            return "kernels that may precede the trace run in each step"
+            return "each step may have launched kernels whose call is not in the trace"
         reason = self.format_lost_launches()
         return reason if self.lost_launches == self.kernels else f"{reason}, some in each step"
 
@@ -418,6 +418,8 @@ def assess_integrity(
     with_work = _find_complete_steps(calls, steps, correlation, has_launch, starts[partial])
     incomplete = find_incomplete_launches(trace, links, steps) if is_marked else frozenset()
     empty = _find_empty_steps(trace, steps) if is_marked else frozenset()
+    has_id = get_column(trace.runtime, "correlation") > 0
+    first_call_ns = int(starts[has_id].min(initial=trace.info.end_ns))
     return TraceIntegrity(
         launches=len(calls.rows),
         launches_with_work=len(calls.rows) - lost_work,
@@ -435,7 +437,8 @@ def assess_integrity(
             index
             for index, step in enumerate(steps if is_marked and has_launches else ())
             if index not in empty | incomplete
-            and not (is_stray[step.gpu_rows].any() or stray.find_near(step).any())
+            and not is_stray[step.gpu_rows].any()
+            and not stray.has_lost_calls(step, first_call_ns)
         ),
         empty_steps=len(empty),
         incomplete_launches=len(incomplete),

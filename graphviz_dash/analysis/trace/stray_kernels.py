@@ -34,6 +34,17 @@ class StrayKernels:
         first, last = step.start - self._early, step.end + self._late
         return (self._begin >= first) & (self._begin < last)
 
+    def has_lost_calls(self, step: Step, first_call_ns: int) -> bool:
+        """Return whether lost calls of ``step`` may have launched some.
+
+        Ids ascend with calls. A step after the first call in the trace, at ``first_call_ns``, made
+        no call that precedes it.
+        """
+        in_reach = self.find_near(step)
+        if first_call_ns < step.start:
+            in_reach = in_reach & ~self._is_pending
+        return bool(in_reach.any())
+
     def is_uncertain(self, step: Step) -> bool:
         """Return whether ``step`` may have gained or lost such kernels.
 

@@ -21,6 +21,7 @@ from graphviz_dash.exports.documents.integrity import build_integrity_document
 from graphviz_dash.features.efficiency.analysis.report import measure_run_efficiency
 from graphviz_dash.features.ranks.fleet import summarise_rank
 from graphviz_dash.features.torch_compile.analysis.step_time import compute_step_time
+from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.narrative.low_confidence import describe_low_confidence
 from graphviz_dash.narrative.prediction import list_warnings
@@ -44,6 +45,7 @@ from tests.analysis.trace.integrity_traces import (
     write_events,
 )
 from tests.cli.fixtures import Invoke
+from tests.trace_builder import TraceBuilder
 
 
 def get_step(event: Event) -> int:
@@ -110,6 +112,36 @@ def test_launches_are_counted_in_the_steps_that_lost_none(tmp_path: Path) -> Non
     time = compute_step_time(trace, find_steps(trace), None)
     assert not isinstance(time, Missing)
     assert time.graph_launches == run["graph_launches"].value == 0
+
+
+def make_lagging_trace(*, first_call_lost: bool) -> TraceBuilder:
+    """Three steps of 100 µs, whose GPU runs work of earlier steps until they have ended."""
+    builder = TraceBuilder()
+    for index in range(5):
+        call = builder.new_correlation()
+        builder.kernel(f"earlier_{index}", index * 90_000, 80_000, correlation=call)
+    for step in range(3):
+        start = 5_000 + step * 100_000
+        builder.annotation(f"ProfilerStep#{step + 3}", start, 99_000)
+        for place in range(2):
+            gpu_start = 500_000 + step * 200_000 + place * 90_000
+            if step or place or not first_call_lost:
+                call = builder.runtime("cudaLaunchKernel", start + place * 10_000 + 1_000, 5_000)
+            else:
+                call = builder.new_correlation()
+            builder.kernel(f"kernel_{place}", gpu_start, 80_000, correlation=call)
+    return builder
+
+
+@pytest.mark.parametrize("first_call_lost", [False, True])
+def test_work_from_before_the_trace_hides_no_launch_of_later_steps(
+    tmp_path: Path, first_call_lost: bool
+) -> None:
+    builder = make_lagging_trace(first_call_lost=first_call_lost)
+    trace = read_trace(builder.write(tmp_path / "t.json"))
+    assert assess_integrity(trace).launched_steps == (1, 2)
+    (run,) = compare_runs(make_experiment(make_run("eager", trace=trace))).runs
+    assert run["launches"].value == 2
 
 
 def test_a_step_with_lost_records_is_excluded_and_proves_no_data_dependence(tmp_path: Path) -> None:
