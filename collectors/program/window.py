@@ -266,8 +266,8 @@ class TracedWindow:
         return WindowEnd.SECONDS if late else None
 
     def close(self, end: WindowEnd | None = None, detach: bool = True) -> None:
-        """Stop the profiler. An unfinished step stays unmarked. Another thread waits a moment for
-        the traced thread to close the window.
+        """Stop the profiler, which ends the range of an unfinished step. Another thread waits a
+        moment for the traced thread to close the window.
 
         Args:
             end: Reason. None if the program ends.

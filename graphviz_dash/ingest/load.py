@@ -30,6 +30,7 @@ from graphviz_dash.bundle.read import (
 from graphviz_dash.bundle.schema import DESCRIPTION_FILE
 from graphviz_dash.errors import InputError, escape_control_characters
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+from graphviz_dash.model.recording import Recording
 from graphviz_dash.model.run import ExecutionMode, Experiment, FileRole, Run, RunParts
 from graphviz_dash.model.trace import Trace
 from graphviz_dash.progress import report_subtask
@@ -90,23 +91,26 @@ def add_replay_trace(run: Run) -> Run:
     if not entries or run.replay_trace is not None:
         return run
     file = check_file(run.path, entries[0])
-    return replace(run, replay_trace=_open_trace(file, entries[0].sha256, DEFAULT_LIMITS))
+    trace = _open_trace(file, entries[0].sha256, DEFAULT_LIMITS, run.recording)
+    return replace(run, replay_trace=trace)
 
 
 def _load_trace(contents: BundleContents, file: Path, limits: Limits) -> Trace:
     relative_path = file.relative_to(contents.path).as_posix()
     sha256 = next(entry.sha256 for entry in contents.manifest.files if entry.path == relative_path)
-    return _open_trace(file, sha256, limits)
+    return _open_trace(file, sha256, limits, contents.recording)
 
 
-def _open_trace(file: Path, sha256: str, limits: Limits) -> Trace:
+def _open_trace(file: Path, sha256: str, limits: Limits, recording: Recording | None) -> Trace:
     # Imports Polars only with the first trace, so that other parts of a bundle load without it.
     from graphviz_dash.ingest.cache import get_default_cache, open_trace
+    from graphviz_dash.ingest.unfinished_step import name_unfinished_step
 
     # Temporary files, including uploads, are not cached.
     temporary = file.resolve().is_relative_to(Path(tempfile.gettempdir()).resolve())
     cache = None if temporary else get_default_cache()
-    return open_trace(file, limits, cache=cache, sha256=sha256)
+    trace = open_trace(file, limits, cache=cache, sha256=sha256)
+    return name_unfinished_step(trace, recording)
 
 
 def _has_captures(contents: BundleContents) -> bool:

@@ -3,6 +3,9 @@
 STEP = "graphviz_dash.step#"
 """Prefix of an iteration number: one traced iteration, including its final synchronisation."""
 
+UNFINISHED_STEP = STEP + "unfinished"
+"""A step that the end of the traced window cut. The loader gives it this name."""
+
 CAPTURE = "graphviz_dash.capture#"
 """Prefix of a graph id: the capture of that graph."""
 

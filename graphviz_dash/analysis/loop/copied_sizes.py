@@ -17,7 +17,7 @@ from graphviz_dash.analysis.arrays import Ints, encode, get_column, get_threads
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.lanes import link_trace_launches
 from graphviz_dash.model.loop import GraphFamily, ProgramLoop, StepKind
-from graphviz_dash.model.marks import STEP
+from graphviz_dash.model.marks import STEP, UNFINISHED_STEP
 from graphviz_dash.model.trace import Trace
 
 MIN_SIZES: Final = 3
@@ -130,7 +130,10 @@ def _collect_copies(loop: ProgramLoop, trace: Trace) -> dict[int, Ints]:
     call_starts, thread = get_column(trace.runtime, "ts")[calls], get_threads(trace.runtime)[calls]
     launch_rows = np.flatnonzero(launches)
     copies: dict[int, Ints] = {}
-    marks = trace.annotations.filter(trace.annotations["name"].str.starts_with(STEP))
+    marks = trace.annotations.filter(
+        trace.annotations["name"].str.starts_with(STEP)
+        & (trace.annotations["name"] != UNFINISHED_STEP)
+    )
     mark_threads = get_threads(marks).tolist()
     for (name, start, length), mark_thread in zip(
         marks.select("name", "ts", "dur").rows(), mark_threads, strict=True

@@ -12,7 +12,8 @@ import polars as pl
 from msgspec import Struct
 
 from graphviz_dash.bundle.document import write_atomically
-from graphviz_dash.bundle.read import check_file, read_manifest
+from graphviz_dash.bundle.parts import RECORDING
+from graphviz_dash.bundle.read import check_file, read_parts
 from graphviz_dash.bundle.staging import create_scratch_folder
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.ranks.fleet import (
@@ -35,6 +36,7 @@ from graphviz_dash.ingest.formats.registry import SourceKind, detect_format
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.kineto.trace_head import read_head
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+from graphviz_dash.ingest.unfinished_step import name_unfinished_step
 from graphviz_dash.model.run import FileRole, Manifest
 
 CHECKSUM_FILE: Final = "SHA256SUMS"
@@ -134,7 +136,8 @@ def _summarise_location(task: _Task) -> RankSummary | UnreadableSource:
     ):
         if not location.is_bundle:
             return _summarise_trace(local_path, task)
-        manifest = read_manifest(local_path)
+        parts = read_parts(local_path, (RECORDING,))
+        manifest = parts.manifest
         entry = next((e for e in manifest.files if e.role is FileRole.REPLAY_TRACE), None)
         if entry is None:
             return UnreadableSource(
@@ -142,6 +145,7 @@ def _summarise_location(task: _Task) -> RankSummary | UnreadableSource:
             )
         world = manifest.group.world_size if manifest.group else None
         trace = read_trace(check_file(local_path, entry), task.limits)
+        trace = name_unfinished_step(trace, parts.recording)
         gpu = manifest.environment.gpu.name if manifest.environment.gpu else None
         job = _get_job_name(manifest, task.name, format_job_name(world, gpu, None))
         return summarise_rank(

@@ -25,7 +25,7 @@ from graphviz_dash.model.loop import (
     ProgramLoop,
     StepKind,
 )
-from graphviz_dash.model.marks import STEP
+from graphviz_dash.model.marks import STEP, UNFINISHED_STEP
 from graphviz_dash.model.trace import Trace
 from tests.analysis.scenes import Scene, graph_of, kernel, memcpy
 from tests.loops import Steps
@@ -69,6 +69,7 @@ def server(
         scene.mark(f"{STEP}{number}", now - 10, now + 500)
         facts = {"kind": StepKind.SEGMENTS, "family": 0, "member": ladder.index(padded)}
         steps.add(400, 100, padded_size=padded, **facts)
+    scene.mark(UNFINISHED_STEP, now + 600, now + 700)
     count = len(requests)
     loop = ProgramLoop((family,), (), steps.columns(), count, 0, tuple(range(count)))
     return loop, scene.trace()
