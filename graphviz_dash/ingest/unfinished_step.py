@@ -28,10 +28,10 @@ def name_unfinished_step(trace: Trace, recording: Recording | None) -> Trace:
         return trace
     annotations = trace.annotations
     numbers = annotations["name"].str.extract(_NUMBER).cast(pl.Int64)
-    is_unfinished = numbers >= recording.window_steps
-    if not is_unfinished.any():
+    later_marks = numbers >= recording.window_steps
+    if not later_marks.any():
         return trace
-    names = pl.when(is_unfinished).then(pl.lit(UNFINISHED_STEP)).otherwise(pl.col("name"))
+    names = pl.when(later_marks).then(pl.lit(UNFINISHED_STEP)).otherwise(pl.col("name"))
     result = copy(trace)
     # Other tables of a cached trace remain unread.
     vars(result)["annotations"] = annotations.with_columns(names.alias("name"))

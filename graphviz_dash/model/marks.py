@@ -1,7 +1,8 @@
 """Names of the ranges that collectors add to traces for the analysis."""
 
 STEP = "graphviz_dash.step#"
-"""Prefix of an iteration number: one traced iteration, including its final synchronisation."""
+"""Prefix of an iteration number: one traced iteration, including its final synchronisation. A
+recording counts it only if its number is below `window_steps`."""
 
 UNFINISHED_STEP = STEP + "unfinished"
 """A step that the end of the traced window cut. The loader gives it this name."""
