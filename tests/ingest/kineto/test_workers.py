@@ -297,6 +297,8 @@ def test_an_interrupt_from_the_terminal_ends_all(tmp_path: Path) -> None:
 def test_the_environment_says_how_many(
     monkeypatch: pytest.MonkeyPatch, told: str, expected: int | None
 ) -> None:
+    monkeypatch.delenv(PROCESSES_VARIABLE, raising=False)
+    default = workers.get_process_count()
+    assert default >= 1
     monkeypatch.setenv(PROCESSES_VARIABLE, told)
-    assert workers.get_process_count() == expected or expected is None
-    assert workers.get_process_count() >= 1
+    assert workers.get_process_count() == (expected or default)
