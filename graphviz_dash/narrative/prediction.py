@@ -141,7 +141,7 @@ _IDLE_ACTIVITIES: Final = {
     IdleCause.PROFILER: "during profiler work",
     IdleCause.GRAPH: "between the nodes of graph launches",
     IdleCause.UNKNOWN: "with unknown CPU activity",
-    IdleCause.OTHER: "during other Python code and CPU operators",
+    IdleCause.OTHER: "during other CPU work",
 }
 
 

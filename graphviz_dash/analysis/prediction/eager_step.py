@@ -488,8 +488,8 @@ def _measure_overlap(read: _StepWork, counts: Flags) -> Ints:
 
 
 def _measure_launch_cpu(reads: Sequence[_StepWork], calls: _Calls) -> int | None:
-    """Measure the CPU time until the last launch returns, without pauses before a launch that are
-    too long for launching, such as waits for data.
+    """Measure the CPU time until the last launch returns, without pauses before a launch and calls
+    that are too long for launching: waits for data, copies that wait for the GPU.
     """
     times = []
     for read in reads:
@@ -497,8 +497,9 @@ def _measure_launch_cpu(reads: Sequence[_StepWork], calls: _Calls) -> int | None
         if not len(launches):
             return None
         begin, end = calls.start[launches], np.maximum.accumulate(calls.end[launches])
-        pauses = np.maximum(begin - np.append(read.step.start, end[:-1]), 0)
-        waited_ns = int(pauses[pauses > LAUNCHING_NS].sum())
+        previous = np.append(read.step.start, end[:-1])
+        waits = (begin - previous, end - np.maximum(begin, previous))
+        waited_ns = sum(int(wait[wait > LAUNCHING_NS].sum()) for wait in waits)
         times.append(int(end[-1]) - read.step.start - waited_ns)
     return int(np.median(times))
 

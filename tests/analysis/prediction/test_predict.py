@@ -6,17 +6,20 @@ import pytest
 
 from graphviz_dash.analysis.metrics.recorded_step import RecordedStep, StepFigure
 from graphviz_dash.analysis.prediction.predict import (
+    CAPTURE,
     EagerSide,
     Prediction,
     PredictionWarning,
     Recommendation,
     predict,
 )
+from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.doctor import RuleId
 from graphviz_dash.model.timings import CleanTimings
 from graphviz_dash.model.trace import Trace
 from graphviz_dash.narrative.prediction import (
+    describe_remaining_idle,
     format_predicted_gain,
     format_prediction_verdict,
     format_verdict_figure,
@@ -29,6 +32,7 @@ from tests.analysis.frames import clean_timings
 from tests.analysis.predictions import CALIBRATION, line_trace, predicted, with_terms
 from tests.analysis.trace.integrity_traces import START, Event, make_events, make_slice, read_events
 from tests.experiments import clean_timings as make_clean_timings
+from tests.trace_builder import TraceBuilder
 
 
 class TestEagerSide:
@@ -247,3 +251,26 @@ def test_durations_that_vary_independently_do_not_shorten_a_replay(tmp_path: Pat
     assert prediction.replay.work_ns >= prediction.step.work_ns
     assert not isinstance(prediction.speedup, Missing)
     assert prediction.speedup.value <= 1
+
+
+def test_a_copy_that_waits_is_no_cost_of_a_capture(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    for step in range(3):
+        start = step * 100_000_000
+        builder.annotation(f"ProfilerStep#{step}", start, 99_000_000)
+        call = builder.runtime("cudaLaunchKernel", start + 1_000, 5_000)
+        builder.kernel("gemm", start + 10_000, 19_000_000, correlation=call)
+        call = builder.runtime("cudaMemcpy", start + 10_000, 20_000_000)
+        builder.memcpy(
+            "Memcpy DtoH (Device -> Pageable)",
+            start + 19_020_000,
+            900_000,
+            bytes=1_000_000,
+            correlation=call,
+        )
+    prediction = predict(read_trace(builder.write(tmp_path / "t.json")), CALIBRATION)
+    assert isinstance(prediction, Prediction)
+    # 6 µs until the first call returns and 4 µs until the next one starts.
+    intercept, slope = CALIBRATION.capture
+    assert dict(prediction.one_off)[CAPTURE] == round(intercept + slope * 10_000)
+    assert describe_remaining_idle(prediction).endswith("during other CPU work.")
