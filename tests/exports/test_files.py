@@ -42,7 +42,7 @@ def test_it_is_compressed_by_its_name_and_the_same_each_time(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("path", ["missing/t.pftrace", "."])
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, path: str) -> None:
+def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path, path: str) -> None:
     with (
         pytest.raises(InputError, match="expected a file"),
         replace_file(tmp_path / path),

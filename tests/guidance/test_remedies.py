@@ -47,7 +47,7 @@ def test_the_folder_of_the_recording_machine_is_not_advised(output: tuple[str, .
     assert remedy.command[2:4] == (output[0].partition("=")[0], "mine")
 
 
-def test_steps_count_anew_after_a_capture_and_the_window_shrinks() -> None:
+def test_steps_count_again_after_a_capture_and_the_window_shrinks() -> None:
     run = _recorded("graphed", steps=20, skip_steps=30, requested_window_steps=5)
     assert run.recording is not None
     late = msgspec.structs.replace(run.recording.graphs[0], step=10, profiled=True)

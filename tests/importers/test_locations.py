@@ -50,7 +50,7 @@ def test_folders_are_searched_and_bundles_are_one(tmp_path: Path) -> None:
     ]
 
 
-def test_a_folder_below_that_cannot_be_listed_is_told(tmp_path: Path) -> None:
+def test_a_folder_below_that_cannot_be_listed_is_reported(tmp_path: Path) -> None:
     for name in ("a.json", "closed/run/manifest.json", "open/b.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}")

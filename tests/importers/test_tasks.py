@@ -28,7 +28,7 @@ class TestWorkersThatDie:
         assert sorted(found) == list(range(6))
         assert (tmp_path / "died").exists()
 
-    def test_a_file_that_kills_each_worker_is_told(self, tmp_path: Path) -> None:
+    def test_a_file_that_kills_each_worker_is_reported(self, tmp_path: Path) -> None:
         items = [(number, tmp_path) for number in range(4)]
         found = run_all(die_always, items, partial(create_executor, None, 1), _said)
         assert sorted(found) == [-2, 0, 1, 3]

@@ -134,7 +134,7 @@ def test_a_trace_that_is_not_whole_stays_so(tmp_path: Path, cache: TraceCache) -
     assert_same(first, open_trace(path, cache=cache))
 
 
-def test_a_file_written_anew_is_parsed_anew(
+def test_a_rewritten_file_is_parsed_again(
     tmp_path: Path, cache: TraceCache, parses: list[Path]
 ) -> None:
     path = tmp_path / "trace.json.gz"
@@ -194,7 +194,7 @@ def test_other_limits_and_another_version_are_other_entries(
 
 @pytest.mark.parametrize("file", ["gpu.parquet", "pieces.parquet", "info.json"])
 @pytest.mark.parametrize("damage", ["cut", "gone", "zeros"])
-def test_a_damaged_entry_is_made_anew(
+def test_a_damaged_entry_is_made_again(
     cache: TraceCache, parses: list[Path], file: str, damage: str
 ) -> None:
     first = open_trace(SAMPLE, cache=cache)
@@ -212,7 +212,7 @@ def test_a_damaged_entry_is_made_anew(
     assert_same(first, open_trace(SAMPLE, cache=cache))
 
 
-def test_an_entry_at_which_polars_gives_up_is_made_anew(
+def test_an_entry_at_which_polars_gives_up_is_made_again(
     cache: TraceCache, parses: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = open_trace(SAMPLE, cache=cache)

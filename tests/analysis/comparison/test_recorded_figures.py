@@ -294,7 +294,7 @@ def test_few_steps_and_failed_captures_are_weak() -> None:
 
 
 @pytest.mark.parametrize(("rare", "weak"), [(900_000, True), (30_000, False)])
-def test_a_mean_that_few_long_steps_make_up_is_told(rare: int, weak: bool) -> None:
+def test_a_mean_that_few_long_steps_make_up_is_reported(rare: int, weak: bool) -> None:
     what = msgspec.structs.replace(
         recording(10_000), step_ns=(10_000,) * 36 + (rare,) * 4, final_wait_ns=0
     )
@@ -309,7 +309,7 @@ def test_a_mean_that_few_long_steps_make_up_is_told(rare: int, weak: bool) -> No
 
 
 @pytest.mark.parametrize(("seen", "note"), [(4, "1 of 5 graph launches"), (5, None)])
-def test_launches_of_graphs_that_were_not_seen_are_told(seen: int, note: str | None) -> None:
+def test_launches_of_graphs_that_were_not_seen_are_reported(seen: int, note: str | None) -> None:
     graph = msgspec.structs.replace(GRAPH, window_replays=seen)
     (run,) = compare_runs(
         make_experiment(recorded("graphed", recording(1_000, graphs=(graph,))))

@@ -113,13 +113,13 @@ class TestVerdict:
 
 
 class TestWarnings:
-    def test_another_gpu_is_told(self, tmp_path: Path) -> None:
+    def test_another_gpu_is_reported(self, tmp_path: Path) -> None:
         trace = line_trace(tmp_path, device="NVIDIA L4")
         (text,) = [text for text in list_warnings(predicted(trace)) if "L4" in text]
         assert "bench predict" in text
         assert not any("L4" in text for text in list_warnings(predicted(line_trace(tmp_path))))
 
-    def test_few_steps_are_told(self, tmp_path: Path) -> None:
+    def test_few_steps_are_reported(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path, steps=1))
         assert any("only 1 traced step" in text for text in list_warnings(found))
         assert any("whether steps differ" in text for text in list_unchecked(found))

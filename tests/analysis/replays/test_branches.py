@@ -78,7 +78,7 @@ class TestBranches:
             sure = dict(zip(found.node.tolist(), found.confidence.tolist(), strict=True))
             assert sure == {node: 1.0 if node in (0, 7) else 0.9 for node in range(8)}
 
-    def test_a_second_fork_of_twins_begins_anew(self) -> None:
+    def test_a_second_fork_of_twins_begins_again(self) -> None:
         chains = fork_join([["a", "b"]] * 3)
         graph = graph_of(
             [*chains.nodes, kernel(8, "c"), kernel(9, "c"), kernel(10, "end")],

@@ -89,7 +89,7 @@ def test_a_long_table_is_laid_out_like_a_short_one(
 
 
 class TestLs:
-    def test_a_damaged_bundle_is_listed_and_told(self, folder: Path, invoke: Invoke) -> None:
+    def test_a_damaged_bundle_is_listed_and_reported(self, folder: Path, invoke: Invoke) -> None:
         (folder / "sample_traces/mlp-train/graph/clean.json").write_text("{}")
         result = invoke("ls", "sample_traces")
         assert result.code == 2

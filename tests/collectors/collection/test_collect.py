@@ -161,7 +161,7 @@ def collection(output: Path, workload: str = "mlp-train") -> Collection:
     )
 
 
-def test_each_mode_becomes_a_bundle_and_progress_is_told(
+def test_each_mode_becomes_a_bundle_and_progress_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[tuple[str, str]] = []

@@ -59,7 +59,7 @@ def test_a_stream_that_never_waited_is_no_member() -> None:
     assert [one.stream for one in clock.find_unjoined()] == [SIDE]
 
 
-def test_an_event_recorded_anew_stands_for_the_later_work() -> None:
+def test_an_event_recorded_again_stands_for_the_later_work() -> None:
     clock = forked()
     clock.record_event(101, SIDE)
     clock.add_work(SIDE, LINE, "aten::mm")

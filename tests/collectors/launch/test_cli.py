@@ -79,7 +79,7 @@ def test_an_interrupt_keeps_what_was_measured(
     assert recording.series[0].samples[CAPTURE] == (1, 2, 3, 4)
 
 
-def test_a_process_that_fails_is_told(
+def test_a_process_that_fails_is_reported(
     launch: Launch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRAPHVIZ_DASH_TEST_LAUNCH", "fail")

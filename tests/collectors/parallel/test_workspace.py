@@ -126,7 +126,7 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     return seen
 
 
-def test_a_fitted_stream_has_less_than_cublas_is_told(settings: list[str | None]) -> None:
+def test_a_fitted_stream_has_less_than_cublas_is_reported(settings: list[str | None]) -> None:
     chosen = streams.get_streams([True, True, False], 2 * MIB)
     assert len({stream.cuda_stream for stream in chosen}) == 3
     assert streams.get_streams([False, True], 2 * MIB) == [chosen[2], chosen[0]]

@@ -113,13 +113,13 @@ def test_a_pass_that_ended_just_before_its_limit_is_not_killed_again(
     )
 
 
-def test_a_server_that_is_gone_is_told(server: ForkServer) -> None:
+def test_a_server_that_is_gone_is_reported(server: ForkServer) -> None:
     parent = int(run(server, "ids")[1].split()[1])
     os.kill(parent, signal.SIGKILL)
     assert server.run(("exit", "0"), WorkerLimit(None)) is None
 
 
-def test_a_server_that_cannot_start_is_told() -> None:
+def test_a_server_that_cannot_start_is_reported() -> None:
     server = ForkServer((sys.executable, "-c", "raise SystemExit(1)"), os.environ)
     assert server.run(("exit", "0"), WorkerLimit(None)) is None
     server.close()

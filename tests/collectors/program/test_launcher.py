@@ -236,7 +236,7 @@ def test_an_unwatched_program_has_a_reason(place: Path, how: tuple[str, ...], wh
     assert why in (place / "scratch" / "why").read_text()
 
 
-def test_a_script_without_its_python_is_told(tmp_path: Path) -> None:
+def test_a_script_without_its_python_is_reported(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("")
     with pytest.raises(InputError, match="Put python before it"):

@@ -221,7 +221,7 @@ thread.start()
     assert (contents.replay_trace is None) == (refused is not None)
 
 
-def test_steps_are_counted_anew_after_a_capture(tmp_path: Path) -> None:
+def test_steps_are_counted_again_after_a_capture(tmp_path: Path) -> None:
     program = """
         g = captured()
         for _ in range(6):
@@ -285,7 +285,7 @@ def test_however_it_ends_the_captures_are_kept(
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["recorded"]
 
 
-def test_a_capture_that_never_ended_is_told(tmp_path: Path) -> None:
+def test_a_capture_that_never_ended_is_reported(tmp_path: Path) -> None:
     program = "captured()\nG().capture_begin()\nraise SystemExit(3)\n"
     assert run(tmp_path, CAPTURE + program).returncode == 3
     _, recording = seen(tmp_path)

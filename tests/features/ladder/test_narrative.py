@@ -76,7 +76,7 @@ def test_a_step_of_segments_says_which_and_what_was_timed() -> None:
     assert "217 µs between their CUDA events, 56.1% of the 386 µs until the next step" in told
 
 
-def test_a_larger_size_that_replays_faster_is_told(tmp_path: Path) -> None:
+def test_a_larger_size_that_replays_faster_is_reported(tmp_path: Path) -> None:
     times = {2: 500_000, 4: 300_000, 8: 400_000}
     make_server(tmp_path, sizes=(2, 4, 8), requests=[3, 4, 2, 8] * 60, gpu_ns=times.__getitem__)
     report = build_loop_report(load_experiment(tmp_path).runs[0])

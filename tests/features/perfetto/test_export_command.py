@@ -48,7 +48,7 @@ def test_the_format_follows_the_name_unless_it_is_given(
     assert read(file).processes == ["eager", "graph"]
 
 
-def test_a_run_that_failed_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_failed_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_run(tmp_path / "toy", "eager")
     failure = Failure(Pass.TRACED, "Cuda\x1b[2JError", "not permitted", None, "")
     make_run(tmp_path / "toy", "graph", failure=failure)

@@ -261,7 +261,7 @@ def test_kernels_of_a_hip_graph_share_the_correlation_of_its_launch(tmp_path: Pa
     assert "several-kernels-per-launch" not in codes
 
 
-def test_a_hip_graph_without_its_kernels_is_told(tmp_path: Path) -> None:
+def test_a_hip_graph_without_its_kernels_is_reported(tmp_path: Path) -> None:
     loaded = read_trace(write(tmp_path, {"traceEvents": rocm_graph([12, 13])}))
     problem = next(p for p in loaded.info.problems if p.code == "launch-without-work")
     assert problem.text.startswith("1 of 1 kernel and graph launch")

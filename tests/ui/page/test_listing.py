@@ -25,7 +25,7 @@ def told(page: AppTest) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["compare", "overview"])
-def test_a_run_that_arrives_is_compared_and_told(roots: Path, name: str) -> None:
+def test_a_run_that_arrives_is_compared_and_reported(roots: Path, name: str) -> None:
     make_run(roots / "toy", "eager", wall_ns=400_000)
     page = shown(name, experiment="toy")
     assert "4.00x" not in markup(page)
@@ -53,7 +53,7 @@ def test_a_folder_that_is_replaced_shows_its_new_figures(roots: Path) -> None:
     assert told(later) == []
 
 
-def test_a_trace_that_grows_is_read_anew(roots: Path) -> None:
+def test_a_trace_that_grows_is_read_again(roots: Path) -> None:
     path = make_experiment(roots / "toy", traced=3)
     page = shown("timeline", experiment="toy")
     trace = replay_trace(steps=5).text().encode()

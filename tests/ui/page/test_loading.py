@@ -11,7 +11,7 @@ from tests.builders import make_experiment
 from tests.ui.views.apptests import markup, rerun, shown
 
 
-def test_a_reading_that_was_stopped_can_begin_anew(roots: Path) -> None:
+def test_a_reading_that_was_stopped_can_begin_again(roots: Path) -> None:
     make_experiment(roots / "toy")
     page = shown("compare", experiment="toy")
     page.session_state[loading._STOPPED] = loading.STORE.register(roots / "toy")

@@ -46,7 +46,7 @@ def test_every_recorded_update_was_predicted() -> None:
     assert results == {"SUCCESS", "ERROR_TOPOLOGY_CHANGED", "ERROR_PARAMETERS_CHANGED"}
 
 
-def test_an_update_is_much_cheaper_than_instantiating_anew() -> None:
+def test_an_update_is_much_cheaper_than_instantiating_again() -> None:
     run = _run("graph-update/graph")
     assert run.updates is not None
     for one in run.updates.pairs:

@@ -40,7 +40,7 @@ def recorded(name: str) -> FoldedGraph:
 
 
 @pytest.mark.parametrize("name", ["all-nodes", "transformer-train", "fork-join"])
-def test_the_edges_of_every_link_are_told(name: str) -> None:
+def test_the_edges_of_every_link_are_reported(name: str) -> None:
     graph = recorded(name)
     for shown in ({}, dict.fromkeys(graph.groups, ALL_BLOCKS)):
         view = build_dag_view(graph, ColourBy.KIND, 1.3, shown=shown)
@@ -53,7 +53,7 @@ def test_the_edges_of_every_link_are_told(name: str) -> None:
             assert sum(int(kind.split()[0].replace(",", "")) for kind in found.kinds) == found.total
 
 
-def test_ports_and_types_are_told() -> None:
+def test_ports_and_types_are_reported() -> None:
     graph = recorded("all-nodes")
     (edge,) = [
         edge for edge in graph.full_graph.table.graph.edges if edge.from_port and edge.source == 4

@@ -131,7 +131,7 @@ def test_unknown_nodes_stand_where_they_run_and_say_why_they_are_not_known() -> 
     ]
 
 
-def test_without_modules_the_order_of_execution_folds_and_the_reason_is_told() -> None:
+def test_without_modules_the_order_of_execution_folds_and_the_reason_is_reported() -> None:
     whole = graph([(0, 1), (0, 2), (1, 3), (2, 3)], "", "", "", "")
     root = fold_graph(whole, FoldCriterion.MODULE)
     assert LOST in root.note

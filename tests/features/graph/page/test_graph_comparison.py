@@ -25,7 +25,7 @@ def test_differences_and_the_answer_of_the_driver_are_shown(roots: Path) -> None
     assert "From graph-5, captured earlier, to graph-8" in markup(other)
 
 
-def test_without_another_graph_its_life_is_told(roots: Path) -> None:
+def test_without_another_graph_its_life_is_reported(roots: Path) -> None:
     shutil.copytree(SAMPLES / "superset", roots / "superset")
     told = markup(shown("graph", experiment="superset"))
     assert "Device-side launch: yes, confirmed by the driver." in told

@@ -98,7 +98,7 @@ def test_a_recording_alone(root: Path) -> None:
     assert len(app.get("plotly_chart")) == 1
 
 
-def test_a_recording_that_changed_on_disk_is_read_anew(root: Path) -> None:
+def test_a_recording_that_changed_on_disk_is_read_again(root: Path) -> None:
     for base in (2000, 9000):
         # Of the same machine, under the same name.
         shutil.rmtree(root / "mine", ignore_errors=True)

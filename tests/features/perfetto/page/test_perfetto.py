@@ -323,7 +323,7 @@ class TestProtocol:
             ("cut-off/0", "Cross-Origin-Opener-Policy"),
         ],
     )
-    def test_a_ui_that_does_not_answer_is_told(
+    def test_a_ui_that_does_not_answer_is_reported(
         self, buttons: Buttons, path: str, told: str
     ) -> None:
         page = buttons(path, timeout_ms="2000")

@@ -119,7 +119,7 @@ def test_each_defect_is_found(trace: Path, spoil: Callable[[Packets], None], tol
         (lambda data: data + b"\x0a\x02\x5a\x7f", "damaged"),
     ],
 )
-def test_damaged_files_are_told(
+def test_damaged_files_are_reported(
     trace: Path, tmp_path: Path, spoil: Callable[[bytes], bytes], told: str
 ) -> None:
     broken = tmp_path / "broken.pftrace"

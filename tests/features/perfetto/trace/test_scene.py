@@ -66,7 +66,7 @@ def test_facts_of_the_trace_are_listed(scene: Scene) -> None:
     assert {"run.eager", "run.graph"} <= scene.facts.keys()
 
 
-def test_runs_that_are_left_out_are_told(tmp_path: Path) -> None:
+def test_runs_that_are_left_out_are_reported(tmp_path: Path) -> None:
     from msgspec.structs import replace
 
     experiment = load_experiment(make_experiment(tmp_path / "toy"))

@@ -102,7 +102,7 @@ def test_the_gain_from_more_memory_is_stated() -> None:
     assert "CUBLAS_WORKSPACE_CONFIG" not in " ".join(describe_plan("p", slow))
 
 
-def test_a_workspace_that_was_fitted_is_told() -> None:
+def test_a_workspace_that_was_fitted_is_reported() -> None:
     fitted = msgspec.structs.replace(PLAN, workspace_bytes=1 << 20)
     assert "of cuBLAS workspace" not in describe_plan("p", PLAN)[0]
     predicted, tried = PLAN.attempts

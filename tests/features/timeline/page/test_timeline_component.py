@@ -241,7 +241,7 @@ def test_a_late_answer_undoes_no_newer_ruler(visitor: BrowserContext, site: str)
         assert _ruler(canvas) == newer
 
 
-def test_a_button_of_the_ruler_is_pressed_while_it_is_measured_anew(page: Page) -> None:
+def test_a_button_of_the_ruler_is_pressed_while_it_is_measured_again(page: Page) -> None:
     """An answer that comes between press and release used to take the pressed button away."""
     canvas = _show(page, "ruler=1000,5000")
     told = page.get_by_role("group", name="Ruler")

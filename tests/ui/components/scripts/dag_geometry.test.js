@@ -33,7 +33,7 @@ test("a tall graph begins at the top", () => {
   assert.equal(y, 14);
 });
 
-test("what is under the pointer stays there while zooming", () => {
+test("the point under the pointer stays there while zooming", () => {
   const graph = { width: 4000, height: 4000 };
   const camera = zoomCamera({ zoom: 0.5, x: 20, y: 30 }, 1.3, 300, 200, graph, SCREEN);
   assert.equal(camera.zoom, 0.65);
@@ -41,7 +41,7 @@ test("what is under the pointer stays there while zooming", () => {
   assert.ok(Math.abs((200 - camera.y) / camera.zoom - (200 - 30) / 0.5) < 1e-9);
 });
 
-test("what is in the middle stays there in a window of another size", () => {
+test("the middle stays in the middle of a resized window", () => {
   const camera = recentreCamera({ zoom: 0.5, x: 20, y: 30 }, SCREEN, { width: 1000, height: 500 });
   assert.deepEqual(camera, { zoom: 0.5, x: 120, y: -20 });
 });

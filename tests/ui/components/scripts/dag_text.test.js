@@ -21,7 +21,7 @@ test("no text falls below nine pixels of the screen at a first view", () => {
   }
 });
 
-test("what cannot be read whole is shown from its beginning on", () => {
+test("a drawing too large to read opens at its beginning", () => {
   const screen = { width: 1000, height: 640 };
   const wide = openCamera({ width: 20_000, height: 300 }, screen);
   assert.deepEqual(wide, { zoom: READABLE_ZOOM, x: 14, y: 14 });

@@ -104,13 +104,13 @@ test("losses are told at an instant, between the edges of its bin", () => {
   assert.equal(waits?.[2], "+3.000 µs from waiting for other ranks");
 });
 
-test("what Python sends back is known for an echo, and only once", () => {
+test("an answer of Python is an echo, and only once", () => {
   const echoes = new Echoes();
   echoes.add("a", null);
   echoes.add("b", null);
   echoes.add("c", "c");
   assert.ok(echoes.has("b"));
-  assert.ok(!echoes.has("a"), "what was told before it comes no more");
+  assert.ok(!echoes.has("a"), "earlier values are no echoes any more");
   assert.ok(!echoes.has("b"));
 });
 

@@ -77,7 +77,7 @@ test("a busy lane has bytes and no slices", () => {
   assert.equal(decoded.count, 0);
 });
 
-test("what the server leaves out of a run is empty", () => {
+test("fields that the server omits are empty", () => {
   const [decoded] = decodeView(sent({ runs: [{ run: "a", light: true }] })).runs;
   assert.deepEqual(decoded, run([], { run: "a", light: true }));
 });

@@ -97,7 +97,7 @@ def test_hostile_requests(
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_an_experiment_without_a_trace_is_told(client: TestClient, tmp_path: Path) -> None:
+def test_an_experiment_without_a_trace_is_reported(client: TestClient, tmp_path: Path) -> None:
     failure = Failure(Pass.CAPTURE, "CudaError", "not permitted", None, "")
     make_run(tmp_path / "bad", "graph", failure=failure)
     bad = store.STORE.register(tmp_path / "bad")
