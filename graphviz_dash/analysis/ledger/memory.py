@@ -47,18 +47,6 @@ class LedgerPart(StrEnum):
     """Growth outside the allocator without a known cause."""
 
 
-OUTSIDE_PARTS: Final = frozenset(
-    {
-        LedgerPart.OTHER_PROCESSES,
-        LedgerPart.CONTEXT,
-        LedgerPart.KERNELS,
-        LedgerPart.NCCL,
-        LedgerPart.EXECUTABLES,
-        LedgerPart.REMAINDER,
-    }
-)
-"""Parts outside the allocator."""
-
 _OWNERS: Final = {
     Owner.WEIGHTS: LedgerPart.WEIGHTS,
     Owner.GRADIENTS: LedgerPart.GRADIENTS,

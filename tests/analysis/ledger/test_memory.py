@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.ledger.memory import (
-    OUTSIDE_PARTS,
     LedgerPart,
     build_memory_ledger,
     name_library,
@@ -17,6 +16,17 @@ from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.ledger import GraphStart, SampleKind, SpanKind
 from tests.ledgers import MIB, MS, POOL, SAMPLES, STATE, make_ledger, sample, span
 from tests.samples_once import SAMPLES as SAMPLE_FOLDER
+
+OUTSIDE_PARTS = frozenset(
+    {
+        LedgerPart.OTHER_PROCESSES,
+        LedgerPart.CONTEXT,
+        LedgerPart.KERNELS,
+        LedgerPart.NCCL,
+        LedgerPart.EXECUTABLES,
+        LedgerPart.REMAINDER,
+    }
+)
 
 
 def parts_in_mib(number: int) -> dict[str, int]:

@@ -124,16 +124,20 @@ def _place_in_columns(inside: Sequence[LayoutBox], ratio: float) -> tuple[float,
     """Arrange a row of boxes in columns closest to ``ratio``; return width and height."""
     if not inside:
         return BOX_WIDTH, 0.0
-    best: tuple[float, list[int]] | None = None
     total = sum(box.height + GAP for box in inside)
-    for count in range(1, min(_MAX_COLUMNS, len(inside)) + 1):
-        columns = _assign_columns(inside, total / count)
+
+    def compute_deviation(columns: list[int]) -> float:
         width, height = _compute_extent(inside, columns)
         # A ratio half as wide is as far off as one twice as wide.
-        deviation = max(width / height / ratio, ratio / (width / height))
-        if best is None or deviation < best[0]:
-            best = (deviation, columns)
-    columns = best[1] if best else [0] * len(inside)
+        return max(width / height / ratio, ratio / (width / height))
+
+    columns = min(
+        (
+            _assign_columns(inside, total / count)
+            for count in range(1, min(_MAX_COLUMNS, len(inside)) + 1)
+        ),
+        key=compute_deviation,
+    )
     width, height = _compute_extent(inside, columns)
     x = 0.0
     for number in range(max(columns) + 1):
