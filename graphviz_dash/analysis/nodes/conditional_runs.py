@@ -6,7 +6,7 @@ CUPTI 13.0 records the last one, which limits the number only: see :class:`LoopT
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.flatten import VISIBLE_KINDS
+from graphviz_dash.analysis.graph.nesting import iter_enclosing_nodes, list_nested_graphs
 from graphviz_dash.analysis.replays.replays import METHODS, ReplayMatch
 from graphviz_dash.analysis.trace.steps import compute_exclusive_ns
 from graphviz_dash.model.absence import Fact, Missing
@@ -104,14 +105,10 @@ class _Rows:
         self.begin = match.start
         self.end = match.start + match.duration
 
-    def list_contained(self, graph_id: str) -> Iterator[CapturedGraph]:
-        """Yield a graph and all graphs inside it."""
-        pending = [graph_id]
-        while pending:
-            graph = self.graphs.get(pending.pop(0))
-            if graph is not None:
-                yield graph
-                pending += [body for node in graph.nodes for body in node.bodies]
+    def list_contained(self, graph_id: str) -> list[CapturedGraph]:
+        """List a graph and all graphs inside it; empty if it is unknown."""
+        graph = self.graphs.get(graph_id)
+        return [] if graph is None else list_nested_graphs(graph, self.graphs)
 
     def select(self, graph_id: str, *, contents: bool = True, loops: bool = True) -> Ints:
         """Return the matched rows of a graph.
@@ -159,11 +156,11 @@ class _Rows:
 
     def find_outer_loop(self, graph: CapturedGraph) -> CapturedGraph | None:
         """Return the body of the innermost loop around a graph or equal to it, or None."""
-        while graph.parent is not None and graph.parent[0] in self.graphs:
-            holder = self.graphs[graph.parent[0]]
-            if _is_loop(holder.nodes[graph.parent[1]]):
-                return graph
-            graph = holder
+        body = graph
+        for outer, node in iter_enclosing_nodes(graph, self.graphs):
+            if _is_loop(node):
+                return body
+            body = outer
         return None
 
 

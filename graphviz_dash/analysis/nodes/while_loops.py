@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.replays.replays import find_root
+from graphviz_dash.analysis.graph.nesting import find_root
 from graphviz_dash.model.graph import CapturedGraph, ConditionalParams, ConditionalType
 from graphviz_dash.model.run import Run
 

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from graphviz_dash.analysis.graph.nesting import list_nested_graphs
 from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable, build_tables
 from graphviz_dash.model.graph import (
     CapturedGraph,
@@ -106,9 +107,9 @@ def expand_graphs(run: Run, graph_ids: Sequence[str]) -> tuple[ExpandedGraph, ..
     """
     by_id = {graph.id: graph for graph in run.graphs}
     nested_ids = dict.fromkeys(
-        nested_id
+        inner_graph.id
         for graph_id in graph_ids
-        for nested_id in _list_nested_ids(by_id[graph_id], by_id)
+        for inner_graph in list_nested_graphs(by_id[graph_id], by_id)
     )
     tables = build_tables(run, [by_id[nested_id] for nested_id in nested_ids])
     return tuple(combine_tables(graph_id, run.graphs, tables.__getitem__) for graph_id in graph_ids)
@@ -124,7 +125,7 @@ def combine_tables(
     """
     by_id = {graph.id: graph for graph in graphs}
     root = get_table(graph_id)
-    order = _list_nested_ids(by_id[graph_id], by_id)
+    order = [inner_graph.id for inner_graph in list_nested_graphs(by_id[graph_id], by_id)]
     if len(order) == 1:
         return ExpandedGraph.from_table(root)
     tables = [root, *(get_table(body_id) for body_id in order[1:])]
@@ -166,14 +167,6 @@ def combine_tables(
         matched_kernels=sum(table.matched_kernels for table in tables),
     )
     return ExpandedGraph(combined_table, tuple(owners), bodies, top)
-
-
-def _list_nested_ids(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]) -> list[str]:
-    ids = [graph.id]
-    for name in ids:
-        for node in by_id[name].nodes:
-            ids += [body for body in node.bodies if body in by_id]
-    return ids
 
 
 def _list_places(first: int, count: int) -> tuple[int, ...]:

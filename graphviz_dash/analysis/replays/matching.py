@@ -19,6 +19,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
+from graphviz_dash.analysis.graph.nesting import iter_enclosing_nodes
 from graphviz_dash.analysis.graph.topology import GraphTopology
 from graphviz_dash.analysis.replays.branches import BranchMatcher
 from graphviz_dash.analysis.sequence_alignment import align
@@ -57,7 +58,11 @@ class IdMatcher:
             self._code[number] = code_of.get((name, index), NO_NODE)
             if isinstance(node.params, MemcpyParams | MemsetParams):
                 self._driver[number] = DRIVER_CODES[node.kind]
-            self._repeats[number] = _is_in_conditional(by_id[name], by_id)
+            # A conditional node's body can run repeatedly.
+            self._repeats[number] = any(
+                outer.kind is NodeKind.CONDITIONAL
+                for _, outer in iter_enclosing_nodes(by_id[name], by_id)
+            )
 
     def match(self, codes: Ints, ident: Ints, exec_id: int) -> tuple[Ints, Ints] | None:
         """Return graph (index in ``graphs``) and node of each row of one replay, -1 if none.
@@ -81,16 +86,6 @@ class IdMatcher:
         return np.where(is_reliable, self._graph[slot], -1), np.where(
             is_reliable, self._index[slot], -1
         )
-
-
-def _is_in_conditional(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]) -> bool:
-    """A conditional node's body can run repeatedly."""
-    while graph.parent is not None and graph.parent[0] in by_id:
-        holder = by_id[graph.parent[0]]
-        if holder.nodes[graph.parent[1]].kind is NodeKind.CONDITIONAL:
-            return True
-        graph = holder
-    return False
 
 
 NodeKey = tuple[str, int]

@@ -9,7 +9,6 @@ the confidence.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Final
 
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 
 from graphviz_dash.analysis.arrays import Floats, Ints, encode, get_column
 from graphviz_dash.analysis.graph.flatten import list_flat_variants
+from graphviz_dash.analysis.graph.nesting import find_root
 from graphviz_dash.analysis.replays.matching import (
     BY_BRANCH,
     BY_ID,
@@ -314,13 +314,6 @@ class _Catalogue:
             confidence,
             np.where(is_matched, METHODS.index(method), METHODS.index(UNMATCHED)),
         )
-
-
-def find_root(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]) -> str:
-    """Return the id of the outermost graph around ``graph``."""
-    while graph.parent is not None and graph.parent[0] in by_id:
-        graph = by_id[graph.parent[0]]
-    return graph.id
 
 
 def _get_ids(trace: Trace, name: str) -> Ints:

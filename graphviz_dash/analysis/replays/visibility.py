@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from graphviz_dash.analysis.graph.flatten import VISIBLE_KINDS
+from graphviz_dash.analysis.graph.nesting import iter_enclosing_nodes
 from graphviz_dash.model.graph import (
     CapturedGraph,
     ConditionalParams,
@@ -62,12 +63,8 @@ def find_enclosing_conditionals(
 
     None for a type that was not read.
     """
-    types: list[ConditionalType | None] = []
-    while graph.parent is not None and graph.parent[0] in by_id:
-        holder, index = by_id[graph.parent[0]], graph.parent[1]
-        node = holder.nodes[index]
-        if node.kind is NodeKind.CONDITIONAL:
-            params = node.params
-            types.append(params.type if isinstance(params, ConditionalParams) else None)
-        graph = holder
-    return tuple(types)
+    return tuple(
+        node.params.type if isinstance(node.params, ConditionalParams) else None
+        for _, node in iter_enclosing_nodes(graph, by_id)
+        if node.kind is NodeKind.CONDITIONAL
+    )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from graphviz_dash.analysis.graph.device_launch import DeviceLaunch, check_device_launch_rules
+from graphviz_dash.analysis.graph.nesting import list_nested_graphs
 from graphviz_dash.features.graph.diff.graph_diff import GraphDiff, diff_graphs
 from graphviz_dash.features.graph.diff.update_prediction import (
     UpdatePrediction,
@@ -62,10 +63,7 @@ def compare_graphs(run_a: Run, graph_a: str, run_b: Run, graph_b: str) -> GraphP
 def collect_bodies(graphs: Sequence[CapturedGraph], graph_id: str) -> tuple[CapturedGraph, ...]:
     """Return a graph and its nested graphs, outermost first (KeyError: none)."""
     by_id = {graph.id: graph for graph in graphs}
-    nested = [by_id[graph_id]]
-    for graph in nested:
-        nested += [by_id[body] for node in graph.nodes for body in node.bodies if body in by_id]
-    return tuple(nested)
+    return tuple(list_nested_graphs(by_id[graph_id], by_id))
 
 
 def check_device_launch(run: Run, graph_id: str) -> DeviceLaunch:

@@ -8,6 +8,7 @@ from typing import Final
 import streamlit as st
 from msgspec import Struct
 
+from graphviz_dash.analysis.graph.nesting import find_root
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.graph.page.graph_comparison import AGAINST, select_other
 from graphviz_dash.features.graph.page.state.graphs import (
@@ -124,13 +125,11 @@ def _redirect_to_outer_graph(selection: SelectedExperiment, run: Run) -> None:
     requested = by_id.get(url_state.get_value("graph") or "")
     if requested is None or requested.parent is None:
         return
-    outer = requested
-    while outer.parent is not None:
-        outer = by_id[outer.parent[0]]
+    outer = find_root(requested, by_id)
     index = get_requested_node(len(requested.nodes))
-    row = get_whole_graph(selection.key, run.name, outer.id).find_place(requested.id, index or 0)
+    row = get_whole_graph(selection.key, run.name, outer).find_place(requested.id, index or 0)
     node = None if index is None or row is None else str(row)
-    url_state.set_parameters({"graph": outer.id, "node": node})
+    url_state.set_parameters({"graph": outer, "node": node})
 
 
 def get_requested_node(count: int) -> int | None:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.arrays import Ints, get_column
+from graphviz_dash.analysis.graph.nesting import find_root, list_nested_graphs
 from graphviz_dash.analysis.replays.replays import get_identities, match_replays
 from graphviz_dash.analysis.trace.lanes import link_trace_launches
 from graphviz_dash.analysis.trace.steps import StepMethod, find_steps
@@ -120,19 +121,10 @@ def _extract_graph(run: Run, trace: Trace, graph_id: str) -> tuple[Run, Trace]:
 def _collect_graph_family(graphs: tuple[CapturedGraph, ...], graph_id: str) -> set[str]:
     """Return the ids of the graph and its nested graphs; a body is resolved to its root graph."""
     by_id = {graph.id: graph for graph in graphs}
-    root = by_id.get(graph_id)
-    while root is not None and root.parent is not None:
-        root = by_id.get(root.parent[0])
-    if root is None:
+    if graph_id not in by_id:
         return set()
-    family = {root.id}
-    while True:
-        inside = {
-            graph.id for graph in graphs if graph.parent is not None and graph.parent[0] in family
-        }
-        if inside <= family:
-            return family
-        family |= inside
+    root = by_id[find_root(by_id[graph_id], by_id)]
+    return {graph.id for graph in list_nested_graphs(root, by_id)}
 
 
 def _cut_trace(

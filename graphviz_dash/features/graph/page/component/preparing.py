@@ -6,6 +6,7 @@ from collections.abc import Callable
 from threading import Event
 from typing import Final
 
+from graphviz_dash.analysis.graph.nesting import list_nested_graphs
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
 from graphviz_dash.features.graph.drawing.colours import ColourBy, NodeValues
 from graphviz_dash.features.graph.drawing.folded import (
@@ -289,7 +290,4 @@ def _fold_union(
 def count_nodes(run: Run, graph_id: str) -> int:
     """Count the nodes of a graph and its child graphs, without building anything."""
     by_id = {graph.id: graph for graph in run.graphs}
-    names = [graph_id]
-    for name in names:
-        names += [body for node in by_id[name].nodes for body in node.bodies if body in by_id]
-    return sum(len(by_id[name].nodes) for name in names)
+    return sum(len(graph.nodes) for graph in list_nested_graphs(by_id[graph_id], by_id))
