@@ -60,3 +60,33 @@ def test_a_folder_is_joined(invoke: Invoke, tmp_path: Path) -> None:
     assert "one.json.gz: Kineto trace" in result.out
     assert "two.json.gz: Kineto trace" in result.out
     assert len(list((tmp_path / "out").iterdir())) == 1
+
+
+NESTED_DOT = """digraph dot {
+subgraph cluster_1 {
+label="graph_1" graph[style="dashed"];
+"graph_1_node_0"[style="bold" shape="octagon" label="0
+copy
+"];
+"graph_1_node_1"[style="solid" shape="rectangle" label="1
+graph_2
+"];
+"graph_1_node_0" -> "graph_1_node_1";
+}
+subgraph cluster_2 {
+label="graph_2" graph[style="dashed"];
+"graph_2_node_0"[style="bold" shape="octagon" label="0
+attention
+"];
+}
+}
+"""
+
+
+def test_a_child_graph_counts_with_its_parent(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "nested.dot").write_text(NESTED_DOT)
+    assert invoke("import", str(tmp_path / "nested.dot"), "-o", str(tmp_path / "out")).code == 0
+    output = invoke("show", str(tmp_path / "out" / "nested")).out
+    assert "1 graph with 3 nodes" in output
+    (row,) = (line.split() for line in output.splitlines() if line.startswith("  Graphs "))
+    assert row == ["Graphs", "1", "capture"]

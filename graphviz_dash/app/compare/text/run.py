@@ -57,8 +57,8 @@ def print_run_summary(
     if tables:
         click.echo()
         nodes = sum(len(table.rows) for table in tables)
-        graphs = pluralize(len(tables), "graph")
-        click.echo(f"{graphs} with {pluralize(nodes, 'node')}")
+        graph_count = sum(graph.parent is None for graph in result.run.graphs)
+        click.echo(f"{pluralize(graph_count, 'graph')} with {pluralize(nodes, 'node')}")
     print_failures([result.run])
     print_remedies([result.run], with_baseline=False)
 
