@@ -2,7 +2,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
+
+import pytest
 
 from collectors.program.flusher import Flusher
 
@@ -47,3 +51,54 @@ def test_a_fork_leaves_it_behind() -> None:
         os._exit(len(os.listdir("/proc/self/task")))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
     flusher.stop()
+
+
+FORK = """
+import os, sys, threading
+from collectors.program.flusher import Flusher, pause_before_fork, resume_after_fork
+
+def count():
+    return len(os.listdir("/proc/self/task"))
+
+at_fork = []
+# Called after the recorder's.
+os.register_at_fork(before=lambda: at_fork.append(count()))
+os.register_at_fork(before=pause_before_fork, after_in_parent=resume_after_fork)
+writes = threading.Event()
+busy = threading.Event()
+
+def write():
+    writes.set()
+    if sys.argv[1] == "busy":
+        busy.wait(60)
+
+flushers = [Flusher(write, 0.001), Flusher(lambda: None, 60)]
+for flusher in flushers:
+    flusher.start()
+writes.wait(60)
+end = threading.Event()
+if sys.argv[1] == "threads":
+    threading.Thread(target=end.wait, daemon=True).start()
+if not (child := os.fork()):
+    os._exit(0)
+os.waitpid(child, 0)
+busy.set()
+for _ in range(3):
+    writes.clear()
+    assert writes.wait(60)
+print(at_fork, count())
+for flusher in flushers:
+    flusher.stop()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "output"), [("alone", "[1] 3"), ("threads", "[4] 4"), ("busy", "[2] 3")]
+)
+def test_threads_stop_for_a_fork_unless_the_program_has_others(program: str, output: str) -> None:
+    """A thread that is busy for long delays no fork."""
+    command = [sys.executable, "-c", FORK, program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.strip() == output, done.stderr
+    # Python 3.12 and newer warn about the other programs.
+    assert program != "alone" or not done.stderr

@@ -21,7 +21,7 @@ from tests.collectors.program.programs.cases import FAKE, Case
 ROOT = Path(__file__).parents[3]
 SETTINGS = Settings(skip=4, window=2)
 LIMIT_S = 60
-_ADDRESS = re.compile(r"\b0x[0-9a-f]+\b")
+_NUMBER = re.compile(r"\b0x[0-9a-f]+\b|(?<=pid=)\d+")
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def outcome(case: Case, process: subprocess.Popen[str], folder: Path) -> Outcome
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         pytest.fail("the program hung")
-    out, err = (_ADDRESS.sub("<address>", text) for text in (out, err))
+    out, err = (_NUMBER.sub("<number>", text) for text in (out, err))
     return Outcome(
         process.returncode,
         out.replace(str(folder), "<folder>"),
