@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import get_ident
 from typing import Any, Final
 
 import msgspec
@@ -112,7 +113,8 @@ class ProcessFolder:
         """Write the file ``name``. Failures are counted: the disk may be full, or the command
         gone."""
         file = self.path / name
-        part = file.with_name(f".{file.name}")
+        # Another thread may write the same file.
+        part = file.with_name(f".{file.name}.{get_ident()}")
         with self._count_refusals(name):
             _write(part, encode_json(content))
             part.replace(file)
