@@ -128,6 +128,11 @@ def pause_before_fork() -> None:
             flusher.pause()
 
 
+def clear_after_fork() -> None:
+    """Forget the threads of the parent in a child, which must not start them."""
+    _FLUSHERS.clear()
+
+
 def _resume_all(_argument: object) -> int:
     for flusher in tuple(_FLUSHERS):
         flusher.resume()

@@ -209,14 +209,15 @@ _forks_minded = False
 def _watch_forks() -> None:
     global _forks_minded  # noqa: PLW0603  # a registration cannot be taken back
     if not _forks_minded:
-        from collectors.program.flusher import pause_before_fork, resume_after_fork
+        from collectors.program import flusher
 
         _forks_minded = True
         os.register_at_fork(
-            before=pause_before_fork,
-            after_in_parent=resume_after_fork,
-            after_in_child=_handle_fork,
+            before=flusher.pause_before_fork,
+            after_in_parent=flusher.resume_after_fork,
+            after_in_child=flusher.clear_after_fork,
         )
+        os.register_at_fork(after_in_child=_handle_fork)
 
 
 def _handle_fork() -> None:

@@ -582,6 +582,25 @@ def test_a_child_that_outlives_the_program_goes_on_alone(tmp_path: Path) -> None
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["recorded"]
 
 
+def test_a_child_that_forks_starts_no_thread_of_its_parent(tmp_path: Path) -> None:
+    """A thread of the parent's recorder would write into the parent's files."""
+    program = """
+        import collectors, os, time
+        with collectors.record("part", name="p", steps=0):
+            g = captured()
+            g.replay()
+            if not (child := os.fork()):
+                if not (grandchild := os.fork()):
+                    os._exit(0)
+                os.waitpid(grandchild, 0)
+                time.sleep(0.1)
+                os._exit(len(os.listdir("/proc/self/task")))
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    done = alone(tmp_path, program)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
 def test_a_child_that_leaves_the_recorded_part_writes_nothing(tmp_path: Path) -> None:
     program = """
         import collectors, os
