@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import torch
 
 
+@cache
 def can_omit_history() -> bool:
     """Check if torch reads segments without converting its history of allocations each time."""
     return "include_traces" in inspect.signature(torch.cuda.memory_snapshot).parameters

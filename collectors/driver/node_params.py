@@ -6,9 +6,10 @@ Source: CUDA driver API, "Graph Management", cuGraph*NodeGetParams.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 from cuda.bindings import driver
 
@@ -37,68 +38,74 @@ _HOST, _DEVICE, _UNIFIED = 1, 2, 4
 _ON_DEVICE = (_DEVICE, _UNIFIED)
 
 
+class NodeFacts(NamedTuple):
+    """Parameters and device of a node."""
+
+    params: Params | None
+    """None for kinds without parameters and for conditional nodes."""
+    device: int | None = None
+    """None if unknown. Copies and sets run on the device of their memory."""
+
+
 class ParamsReader:
     """Reads node parameters, for a graph and all its bodies, in creation order.
 
     Addresses and handles are numbered by first appearance.
     """
 
+    _launching: ClassVar[dict[tuple[int, bytes], bool]] = {}
+    """Dynamic parallelism by handle and name of the function. Testing it costs more than all other
+    queries of a node, and a program captures the same kernels again and again."""
+
     def __init__(self) -> None:
         self._events = _Numbering()
         self._semaphores = _Numbering()
-        self._launching: dict[int, bool | None] = {}
         self._devices: dict[int, int] = {}
+        self._readers: Mapping[NodeKind, Callable[[Any], NodeFacts]] = {
+            NodeKind.KERNEL: self._read_kernel,
+            NodeKind.MEMCPY: _read_memcpy,
+            NodeKind.MEMSET: _read_memset,
+            NodeKind.HOST: _read_host,
+            NodeKind.BATCH_MEM_OP: _read_batch_mem_op,
+            NodeKind.EVENT_RECORD: partial(self._read_event, driver.cuGraphEventRecordNodeGetEvent),
+            NodeKind.EVENT_WAIT: partial(self._read_event, driver.cuGraphEventWaitNodeGetEvent),
+            NodeKind.SEMAPHORE_SIGNAL: partial(
+                self._read_semaphore, driver.cuGraphExternalSemaphoresSignalNodeGetParams
+            ),
+            NodeKind.SEMAPHORE_WAIT: partial(
+                self._read_semaphore, driver.cuGraphExternalSemaphoresWaitNodeGetParams
+            ),
+        }
 
-    def read_all(self, handles: list[Any], kinds: list[NodeKind]) -> list[Params | None]:
-        """Return the parameters of one graph's nodes, in creation order.
-
-        None for kinds without parameters and for conditional nodes.
+    def read_all(self, handles: list[Any], kinds: list[NodeKind]) -> list[NodeFacts]:
+        """Return the facts of one graph's nodes, in creation order.
 
         Raises:
             DriverError: The driver refused a query.
         """
         allocated: dict[int, int] = {}
-        params_of_nodes: list[Params | None] = []
+        facts: list[NodeFacts] = []
         for index, (handle, kind) in enumerate(zip(handles, kinds, strict=True)):
             match kind:
                 case NodeKind.MEM_ALLOC:
                     params = call(driver.cuGraphMemAllocNodeGetParams, handle)
                     allocated[int(params.dptr)] = index
                     device = int(params.poolProps.location.id)
-                    params_of_nodes.append(
-                        MemAllocParams(bytes=int(params.bytesize), device=device)
+                    facts.append(
+                        NodeFacts(MemAllocParams(bytes=int(params.bytesize), device=device))
                     )
                 case NodeKind.MEM_FREE:
                     address = int(call(driver.cuGraphMemFreeNodeGetParams, handle))
                     # A freed address may be allocated again.
-                    params_of_nodes.append(MemFreeParams(allocated_by=allocated.pop(address, None)))
+                    facts.append(
+                        NodeFacts(MemFreeParams(allocated_by=allocated.pop(address, None)))
+                    )
                 case _:
-                    params_of_nodes.append(self._read(handle, kind))
-        return params_of_nodes
+                    read = self._readers.get(kind)
+                    facts.append(NodeFacts(None) if read is None else read(handle))
+        return facts
 
-    def _read(self, handle: Any, kind: NodeKind) -> Params | None:
-        readers: dict[NodeKind, Callable[[Any], Params]] = {
-            NodeKind.KERNEL: self._read_kernel,
-            NodeKind.MEMCPY: _read_memcpy,
-            NodeKind.MEMSET: _read_memset,
-            NodeKind.HOST: _read_host,
-            NodeKind.BATCH_MEM_OP: _read_batch_mem_op,
-            NodeKind.EVENT_RECORD: lambda node: EventParams(
-                self._events[int(call(driver.cuGraphEventRecordNodeGetEvent, node))]
-            ),
-            NodeKind.EVENT_WAIT: lambda node: EventParams(
-                self._events[int(call(driver.cuGraphEventWaitNodeGetEvent, node))]
-            ),
-            NodeKind.SEMAPHORE_SIGNAL: lambda node: self._read_semaphore(
-                call(driver.cuGraphExternalSemaphoresSignalNodeGetParams, node)
-            ),
-            NodeKind.SEMAPHORE_WAIT: lambda node: self._read_semaphore(
-                call(driver.cuGraphExternalSemaphoresWaitNodeGetParams, node)
-            ),
-        }
-        return readers[kind](handle) if kind in readers else None
-
-    def _read_kernel(self, handle: Any) -> KernelParams:
+    def _read_kernel(self, handle: Any) -> NodeFacts:
         params = call(driver.cuGraphKernelNodeGetParams, handle)
         function = params.func
         if int(function) == 0:
@@ -108,12 +115,16 @@ class ParamsReader:
         else:
             name = call(driver.cuFuncGetName, function)
         mangled = name.decode("utf-8", "replace")
-        if int(function) not in self._launching:
-            self._launching[int(function)] = uses_dynamic_parallelism(params, handle)
+        key = (int(function), name)
+        launching = self._launching.get(key)
+        if launching is None:
+            launching = uses_dynamic_parallelism(params, handle)
+            if launching is not None:
+                self._launching[key] = launching
         attribute = driver.CUfunction_attribute
         launch = driver.CUkernelNodeAttrID
         read = driver.cuGraphKernelNodeGetAttribute
-        return KernelParams(
+        kernel = KernelParams(
             name=mangled,
             demangled=demangle(mangled),
             grid=(params.gridDimX, params.gridDimY, params.gridDimZ),
@@ -132,40 +143,26 @@ class ParamsReader:
                 call(read, handle, launch.CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative
             ),
             priority=int(call(read, handle, launch.CU_LAUNCH_ATTRIBUTE_PRIORITY).priority),
-            dynamic_parallelism=self._launching[int(function)],
+            dynamic_parallelism=launching,
         )
+        return NodeFacts(kernel, self._find_context_device(params.ctx))
 
-    def find_device(self, handle: Any, kind: NodeKind) -> int | None:
-        """Return the device of a node, or None if unknown.
+    def _find_context_device(self, context: Any) -> int | None:
+        if not int(context):
+            return None
+        if int(context) not in self._devices:
+            self._devices[int(context)] = _get_context_device(context)
+        return self._devices[int(context)]
 
-        Copies and sets run on the device of their memory.
-        """
-        match kind:
-            case NodeKind.KERNEL:
-                context = call(driver.cuGraphKernelNodeGetParams, handle).ctx
-                if not int(context):
-                    return None
-                if int(context) not in self._devices:
-                    self._devices[int(context)] = _get_context_device(context)
-                return self._devices[int(context)]
-            case NodeKind.MEMCPY:
-                params = call(driver.cuGraphMemcpyNodeGetParams, handle)
-                sides = (
-                    (int(params.dstMemoryType), int(params.dstDevice)),
-                    (int(params.srcMemoryType), int(params.srcDevice)),
-                )
-                return next((_find_device_at(at) for of, at in sides if of in _ON_DEVICE), None)
-            case NodeKind.MEMSET:
-                return _find_device_at(int(call(driver.cuGraphMemsetNodeGetParams, handle).dst))
-            case _:
-                return None
+    def _read_event(self, query: Any, handle: Any) -> NodeFacts:
+        return NodeFacts(EventParams(self._events[int(call(query, handle))]))
 
-    def _read_semaphore(self, params: Any) -> SemaphoreParams:
+    def _read_semaphore(self, query: Any, handle: Any) -> NodeFacts:
+        params = call(query, handle)
         raw = _SemaphoreNode.from_address(params.getPtr())
-        return SemaphoreParams(
-            semaphores=tuple(self._semaphores[item] for item in raw.semaphores[: raw.count]),
-            values=tuple(item.value for item in raw.params[: raw.count]),
-        )
+        semaphores = tuple(self._semaphores[item] for item in raw.semaphores[: raw.count])
+        values = tuple(item.value for item in raw.params[: raw.count])
+        return NodeFacts(SemaphoreParams(semaphores, values))
 
 
 # cuda-bindings returns driver-filled arrays as empty lists, so read them in place. The structures
@@ -210,14 +207,14 @@ def _to_cluster(size: Any) -> Dim3 | None:
     return blocks if all(blocks) else None
 
 
-def _read_memcpy(handle: Any) -> MemcpyParams:
+def _read_memcpy(handle: Any) -> NodeFacts:
     params = call(driver.cuGraphMemcpyNodeGetParams, handle)
     source_type = _MEMORY_TYPES[int(params.srcMemoryType)]
     target_type = _MEMORY_TYPES[int(params.dstMemoryType)]
     source = _find_side(source_type, int(params.srcDevice))
     target = _find_side(target_type, int(params.dstDevice))
     width, height, depth = params.WidthInBytes, params.Height, params.Depth
-    return MemcpyParams(
+    copy = MemcpyParams(
         source=source_type,
         target=target_type,
         direction=f"{source}to{target}" if source and target else "unknown",
@@ -233,6 +230,12 @@ def _read_memcpy(handle: Any) -> MemcpyParams:
             )
         ),
     )
+    sides = (
+        (int(params.dstMemoryType), int(params.dstDevice)),
+        (int(params.srcMemoryType), int(params.srcDevice)),
+    )
+    devices = (_find_device_at(address) for kind, address in sides if kind in _ON_DEVICE)
+    return NodeFacts(copy, next(devices, None))
 
 
 def _is_pageable(memory_type: int, host: int, device: int) -> bool:
@@ -269,25 +272,26 @@ def _find_side(memory_type: str, address: int) -> str | None:
     return _SIDES.get(_MEMORY_TYPES.get(int(memory_type_number), ""))
 
 
-def _read_memset(handle: Any) -> MemsetParams:
+def _read_memset(handle: Any) -> NodeFacts:
     params = call(driver.cuGraphMemsetNodeGetParams, handle)
-    return MemsetParams(
+    memset = MemsetParams(
         value=params.value,
         element_bytes=params.elementSize,
         width=params.width,
         height=params.height,
         bytes=params.elementSize * params.width * params.height,
     )
+    return NodeFacts(memset, _find_device_at(int(params.dst)))
 
 
-def _read_batch_mem_op(handle: Any) -> BatchMemOpParams:
+def _read_batch_mem_op(handle: Any) -> NodeFacts:
     params = call(driver.cuGraphBatchMemOpNodeGetParams, handle)
     raw = _BatchNode.from_address(params.getPtr())
     # The kind is a 32-bit enumeration, followed by 32 bits of padding.
     kinds = [operation.kind & 0xFFFFFFFF for operation in raw.operations[: raw.count]]
     names = [driver.CUstreamBatchMemOpType(kind).name for kind in kinds]
     words = (name.removeprefix(_OPERATION).lower().replace("_", " ") for name in names)
-    return BatchMemOpParams(operations=tuple(words))
+    return NodeFacts(BatchMemOpParams(operations=tuple(words)))
 
 
 class _Symbol(ctypes.Structure):
@@ -301,8 +305,8 @@ class _Symbol(ctypes.Structure):
     ]
 
 
-def _read_host(handle: Any) -> HostParams:
-    return find_host_function(int(call(driver.cuGraphHostNodeGetParams, handle).fn))
+def _read_host(handle: Any) -> NodeFacts:
+    return NodeFacts(find_host_function(int(call(driver.cuGraphHostNodeGetParams, handle).fn)))
 
 
 def find_host_function(address: int) -> HostParams:

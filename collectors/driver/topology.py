@@ -110,10 +110,11 @@ class _GraphReader:
         parent: tuple[str, int] | None,
     ) -> tuple[CapturedGraph, ...]:
         kinds = [_KINDS[call(driver.cuGraphNodeGetType, handle).name] for handle in handles]
-        params: list[Params | None] = self._params.read_all(handles, kinds)
+        facts = self._params.read_all(handles, kinds)
         nested: list[CapturedGraph] = []
         nodes = []
         for index, (handle, kind) in enumerate(zip(handles, kinds, strict=True)):
+            params: Params | None = facts[index].params
             bodies: tuple[str, ...] = ()
             holder = (graph_id, index)
             if kind is NodeKind.CHILD_GRAPH:
@@ -121,12 +122,10 @@ class _GraphReader:
                 child = call(driver.cuGraphChildGraphNodeGetGraph, handle)
                 nested += self.read_graph(child, bodies[0], holder)
             elif kind is NodeKind.CONDITIONAL:
-                bodies, params[index] = self._read_conditional(handle, holder, nested)
-            device = self._params.find_device(handle, kind)
+                bodies, params = self._read_conditional(handle, holder, nested)
             operands = self._operands.read(handle, kind) if self._operands else None
-            nodes.append(
-                GraphNode(index, kind, params[index], bodies, device=device, operands=operands)
-            )
+            device = facts[index].device
+            nodes.append(GraphNode(index, kind, params, bodies, device=device, operands=operands))
             self.positions[int(handle)] = holder
         outer = CapturedGraph(graph_id, tuple(nodes), _read_edges(handles), read_by, parent)
         return (outer, *nested)
