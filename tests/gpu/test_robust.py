@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
 import shutil
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from collectors.collection.requirements import is_installed
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.bundle.staging import remove_abandoned_folders
 from graphviz_dash.model.run import ExecutionMode, Pass
@@ -20,7 +20,7 @@ from tests.collectors.test_robust import wait_until_none
 
 HERE = Path(__file__).parents[2]
 PYTHONPATH = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
-NODE_IDS = () if importlib.util.find_spec("cupti") is None else ("--node-ids",)
+NODE_IDS = ("--node-ids",) if is_installed("cupti.cupti") else ()
 
 PASSES = [one.value for one in (Pass.CLEAN, Pass.CAPTURE, Pass.TRACED, Pass.MEMORY, Pass.NODE_IDS)]
 
