@@ -407,9 +407,20 @@ class ProgramRecorder:
             thread, previous, follows = get_ident(), self._previous, counter.follows
             if follows is None or follows is previous.get(thread):
                 previous[thread] = counter
-                if not self._clock.count_other(tick[0], tick[1]):
-                    with self._guard:
-                        self._clock.handle_tick(*tick)
+                clock, (kind, candidate, _) = self._clock, tick
+                if kind is not clock.boundary_kind or candidate != clock.anchor:
+                    # Only further ticks in the same step can make it the anchor.
+                    if kind is clock.boundary_kind and counter.step != clock.steps:
+                        counter.step = clock.steps
+                        return
+                    if clock.count_other(kind, candidate):
+                        return
+                elif thread == clock.thread and self._is_plain_step():
+                    clock.begin_step()
+                    self._count_plain_step(thread)
+                    return
+                with self._guard:
+                    clock.handle_tick(*tick)
                 return
         with self._guard:
             self._record_special_replay(counter)
@@ -580,17 +591,26 @@ class ProgramRecorder:
             self._clear_times()
 
     def _handle_step_end(self) -> None:
-        now = perf_counter_ns()
-        if self._plain_steps and not (self._is_special or torch.autograd._profiler_enabled()):
-            self._plain_steps -= 1
-            self.loop.log.note_step((_STEP, 0, get_ident(), now, now))
-            self._since_capture += 1
-            if self._drain_ns is None:
-                self._times.append(now - self._last)
-                self._last = now
+        if self._is_plain_step():
+            self._count_plain_step(get_ident())
             return
-        self._handle_special_step_end(now)
+        self._handle_special_step_end(perf_counter_ns())
         self._plain_steps = self._count_plain_steps()
+
+    def _is_plain_step(self) -> bool:
+        """Return whether the end of this step only adds a time."""
+        return bool(
+            self._plain_steps and not (self._is_special or torch.autograd._profiler_enabled())
+        )
+
+    def _count_plain_step(self, thread: int) -> None:
+        now = perf_counter_ns()
+        self._plain_steps -= 1
+        self.loop.log.note_step((_STEP, 0, thread, now, now))
+        self._since_capture += 1
+        if self._drain_ns is None:
+            self._times.append(now - self._last)
+            self._last = now
 
     def _count_plain_steps(self) -> int:
         """Return the number of steps from now on that only add a time, unless a capture, another

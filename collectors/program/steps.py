@@ -39,10 +39,12 @@ class StepClock:
         self.boundary_kind: BoundaryKind | None = None
         self.boundary: str | None = None
         self.steps = 0
+        self.anchor: object = None
+        """Candidate that ends steps."""
+        self.thread = 0
+        """Thread in which it does."""
         self._ended = ended
         self._began = began
-        self._anchor: object = None
-        self._thread = 0
         self._is_ending = False
         self._others: dict[object, int] = {}
 
@@ -54,12 +56,20 @@ class StepClock:
             or _ORDER[kind] < _ORDER[self.boundary_kind]
         )
 
+    def begin_step(self) -> None:
+        """Count the end of a step that the caller handles itself, in the anchor's thread. Raises
+        nothing."""
+        self.steps += 1
+        if self._others:
+            self._others.clear()
+
     def count_other(self, kind: BoundaryKind, candidate: object) -> bool:
         """Count a tick of ``candidate`` if it neither ends a step nor makes it the anchor. Returns
-        False otherwise: then the tick must be handled. Raises nothing."""
-        if kind is not self.boundary_kind or candidate == self._anchor or self._is_ending:
+        False otherwise: then the tick must be handled. The first tick of a step need not be
+        counted. Raises nothing."""
+        if kind is not self.boundary_kind or candidate == self.anchor or self._is_ending:
             return False
-        ticks = self._others.get(candidate, 0) + 1
+        ticks = self._others.get(candidate, 1) + 1
         if ticks >= PATIENCE or kind in _SERVED:
             return False
         self._others[candidate] = ticks
@@ -67,7 +77,7 @@ class StepClock:
 
     def rename(self, candidate: object, boundary: str) -> None:
         """Change the description of the event that ends steps, if ``candidate`` is the anchor."""
-        if candidate == self._anchor:
+        if candidate == self.anchor:
             self.boundary = boundary
 
     def handle_tick(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
@@ -78,10 +88,9 @@ class StepClock:
         """
         # The most frequent cases come first because they delay the program.
         if kind is self.boundary_kind:
-            if candidate == self._anchor:
-                if get_ident() == self._thread:
-                    self._others.clear()
-                    self.steps += 1
+            if candidate == self.anchor:
+                if get_ident() == self.thread:
+                    self.begin_step()
                     self._is_ending = True
                     try:
                         self._ended()
@@ -97,7 +106,7 @@ class StepClock:
             self._set_anchor(kind, candidate, boundary)
 
     def _set_anchor(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
-        self.boundary_kind, self._anchor, self.boundary = kind, candidate, boundary
-        self._thread = get_ident()
+        self.boundary_kind, self.anchor, self.boundary = kind, candidate, boundary
+        self.thread = get_ident()
         self._others.clear()
         self._began()

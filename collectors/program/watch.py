@@ -57,7 +57,8 @@ class ReplayCounter:
     ``replays``: number of launches. ``awake``: True if the watcher handles each replay. ``note``:
     records each launch as an event of the graph ``number``, or None. ``timed_at``: next replay to
     time on the GPU. ``tick``: candidate for the end of a step if the replay follows that of
-    ``follows``, or any if that is None. None if unknown.
+    ``follows``, or any if that is None. None if unknown. ``step``: number of the step in which it
+    ticked last.
     """
 
     __slots__ = (
@@ -68,6 +69,7 @@ class ReplayCounter:
         "note",
         "number",
         "replays",
+        "step",
         "tick",
         "timed_at",
     )
@@ -82,6 +84,7 @@ class ReplayCounter:
         self.timed_at = _FIRST_TIMED
         self.awake = graph is not None
         self.tick: ReplayTick | None = None
+        self.step = -1
         self.follows: ReplayCounter | None = None
         self._graph = weakref.ref(graph) if graph is not None else None
 

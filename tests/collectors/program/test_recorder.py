@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from collectors.program.steps import PATIENCE
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.recording import BoundaryKind
@@ -96,6 +97,23 @@ def test_the_surest_kind_ends_steps(
     _, recording = seen(tmp_path)
     assert (recording.boundary_kind, recording.boundary) == (kind, boundary)
     assert (len(recording.step_ns), recording.window_steps) == (4, 2)
+
+
+def test_a_graph_that_is_replayed_without_the_first_ends_steps(tmp_path: Path) -> None:
+    program = """
+    a, b = torch.optim.SGD(), torch.optim.SGD()
+    first, second = G(), G()
+    with torch.cuda.graph(first): a.step()
+    with torch.cuda.graph(second): b.step()
+    for _ in range(50): first.replay(), second.replay()
+    for _ in range(40): second.replay()
+    """
+    done = run(tmp_path, CAPTURE + textwrap.dedent(program), "--steps", "0")
+    assert done.returncode == 0, done.stderr
+    _, recording = seen(tmp_path)
+    assert recording.boundary == "replay of graph-1, which holds SGD.step"
+    # The last round has one of the ticks that it needs.
+    assert recording.steps == 49 + 40 - (PATIENCE - 1)
 
 
 def test_compiled_pieces_of_a_prefill_before_the_first_replay_are_no_steps(tmp_path: Path) -> None:
