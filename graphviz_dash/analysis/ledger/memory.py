@@ -309,6 +309,7 @@ class _OutsideParts:
             (span for span in ledger.spans if span.kind not in _NO_CAUSES),
             key=lambda span: span.start_ns,
         )
+        self._instantiations = [s for s in ledger.spans if s.kind is SpanKind.INSTANTIATE]
         captures = [span.start_ns for span in ledger.spans if span.kind is SpanKind.CAPTURE]
         self._first_capture = min(captures, default=self._end)
         self.causes: Counter[tuple[LedgerPart, str, bool]] = Counter()
@@ -354,10 +355,12 @@ class _OutsideParts:
         match sample.kind:
             case SampleKind.INSTANTIATION | SampleKind.GRAPH_DROP:
                 return LedgerPart.EXECUTABLES, name, True
-            case SampleKind.CAPTURE_END:
-                return LedgerPart.KERNELS, name, True
-            case SampleKind.OPERATOR:
-                return LedgerPart.KERNELS, name, False
+            case SampleKind.CAPTURE_END | SampleKind.OPERATOR:
+                return LedgerPart.KERNELS, name, sample.kind is SampleKind.CAPTURE_END
+        # The thread of periodic samples sees the growth before the call returns.
+        for instantiation in self._instantiations:
+            if instantiation.start_ns <= sample.time_ns <= instantiation.end_ns:
+                return LedgerPart.EXECUTABLES, instantiation.name, True
         span = self._find_span(before.time_ns, sample.time_ns)
         if span is not None and span.kind is SpanKind.NCCL:
             return LedgerPart.NCCL, span.name, False

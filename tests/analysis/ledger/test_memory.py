@@ -90,6 +90,19 @@ def test_a_process_group_is_its_own_part() -> None:
     assert built.moments[1].parts[LedgerPart.NCCL] == 90 * MIB
 
 
+def test_growth_seen_during_an_instantiation_is_the_executable() -> None:
+    samples = (*SAMPLES[:4], sample(3_130, SampleKind.PERIODIC, 652, 420))
+    spans = (
+        span(SpanKind.CAPTURES, 2_500, 4_000, "capture_model"),
+        span(SpanKind.INSTANTIATE, 3_120, 3_140, "graph-0"),
+    )
+    built = build_memory_ledger(make_ledger(samples=samples, spans=spans))
+    assert built is not None
+    assert built.moments[-1].parts[LedgerPart.EXECUTABLES] == 2 * MIB
+    (growth,) = (g for g in built.growths if g.part is LedgerPart.EXECUTABLES)
+    assert (growth.cause, growth.is_graph, growth.bytes) == ("graph-0", True, 2 * MIB)
+
+
 def test_no_part_releases_more_than_it_has() -> None:
     samples = (
         *SAMPLES[:5],
