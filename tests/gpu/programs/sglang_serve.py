@@ -19,6 +19,10 @@ def main() -> None:
             model_path=folder,
             load_format="dummy",
             skip_tokenizer_init=True,
+            # Without further libraries.
+            attention_backend="triton",
+            sampling_backend="pytorch",
+            grammar_backend="none",
             cuda_graph_max_bs=32,
             max_running_requests=48,
             piecewise_cuda_graph_max_tokens=256,
