@@ -18,6 +18,8 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 
 _PROCESS_SHIFT = 40
 """Bits of a thread id below those of the process. Longer ids, which are addresses, still differ."""
+_FEW_ROWS = 1_000
+"""A list of so few texts is encoded faster than Polars plans the queries for their codes."""
 
 
 def get_column(table: pl.DataFrame, name: str) -> Ints:
@@ -95,17 +97,20 @@ def is_sorted_within_codes(code: Ints, start: Ints, end: Ints) -> bool:
 def encode(series: pl.Series) -> tuple[npt.NDArray[np.int32], list[str]]:
     """Encode a text column as dense codes of shape (rows,) and the text of each code (null: "").
 
-    Categorical columns are fifteen times as fast.
+    Long categorical columns are fifteen times as fast.
     """
-    if not len(series):
-        return np.zeros(0, dtype=np.int32), []
     if series.null_count() == len(series):
-        return np.zeros(len(series), dtype=np.int32), [""]
-    codes = series.to_physical()
-    if not codes.dtype.is_integer():
-        seen: dict[str, int] = {}
-        codes_of = [seen.setdefault(value or "", len(seen)) for value in series.to_list()]
-        return np.array(codes_of, dtype=np.int32), list(seen)
+        return np.zeros(len(series), dtype=np.int32), [""] * min(1, len(series))
+    if len(series) > _FEW_ROWS and (codes := series.to_physical()).dtype.is_integer():
+        return _encode_categories(series, codes)
+    seen: dict[str | None, int] = {}
+    codes_of = [seen.setdefault(value, len(seen)) for value in series.to_list()]
+    return np.array(codes_of, dtype=np.int32), ["" if value is None else value for value in seen]
+
+
+def _encode_categories(
+    series: pl.Series, codes: pl.Series
+) -> tuple[npt.NDArray[np.int32], list[str]]:
     physical = codes.to_numpy()
     if codes.null_count():
         physical = codes.cast(int).fill_null(-1).to_numpy() + 1

@@ -16,6 +16,7 @@ from graphviz_dash.analysis.arrays import (
     combine_threads,
     encode,
     get_column,
+    get_spans,
     get_threads,
 )
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting, SelectedIntervals, get_values
@@ -350,10 +351,14 @@ def select_near(trace: Trace, begin: int, end: int, margin: int | None = None) -
     def filter_table(table: pl.DataFrame) -> pl.DataFrame:
         # Tables are sorted by start, so only few rows need a check.
         max_length = int(table["dur"].max() or 0)  # type: ignore[arg-type]  # a column of integers
-        start = table["ts"].search_sorted(first_ns - max_length, "left")
-        stop = table["ts"].search_sorted(end, "right")
+        starts = get_column(table, "ts")
+        start = int(np.searchsorted(starts, first_ns - max_length, "left"))
+        stop = int(np.searchsorted(starts, end, "right"))
         overlapping = table.slice(start, max(0, stop - start))
-        return overlapping.filter(overlapping["ts"] + overlapping["dur"].fill_null(0) >= first_ns)
+        _, ends = get_spans(overlapping)
+        if ends.min(initial=first_ns) >= first_ns:
+            return overlapping
+        return overlapping.filter(ends >= first_ns)
 
     return replace(
         trace,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import polars as pl
-
+from graphviz_dash.analysis.arrays import encode
 from graphviz_dash.model.trace import Trace
 
 
 def has_compiled_code(trace: Trace) -> bool:
     """Check whether ``trace`` contains calls of compiled functions."""
     return any(
-        table["name"].unique().cast(pl.String).str.starts_with("Torch-Compiled Region").any()
+        name.startswith("Torch-Compiled Region")
         for table in (trace.ops, trace.annotations)
+        for name in encode(table["name"])[1]
     )

@@ -92,11 +92,9 @@ def find_step_ranges(trace: Trace, links: Links) -> StepRanges:
 
 def _find_rows(table: pl.DataFrame, pattern: re.Pattern[str]) -> Ints:
     """Test each name once."""
-    names = table["name"].unique().drop_nulls().cast(str).to_list()
-    matching_names = [name for name in names if pattern.match(name)]
-    if not matching_names:
-        return np.zeros(0, dtype=np.int64)
-    return np.flatnonzero(table["name"].cast(str).is_in(matching_names).fill_null(False).to_numpy())
+    codes, names = encode(table["name"])
+    matching_codes = [code for code, name in enumerate(names) if pattern.match(name)]
+    return np.flatnonzero(np.isin(codes, matching_codes))
 
 
 def _find_numbered(

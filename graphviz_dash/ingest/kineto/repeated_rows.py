@@ -54,6 +54,8 @@ def drop_repeated_rows(
     has_tie = np.zeros(len(ts), np.bool_)
     np.equal(ts[1:], ts[:-1], out=has_tie[1:])
     has_tie[:-1] |= has_tie[1:]
+    if not has_tie.any():
+        return frame, events, 0
     candidates = frame.with_row_index("row").filter(pl.Series(has_tie)).filter(pl.col("dur") > 0)
     candidates = candidates.drop_nulls("correlation").filter(pl.col("correlation") > 0)
     columns = frame.columns

@@ -110,14 +110,18 @@ def _build_series(
     table: TableColumns, name: str, kind: str, values: Ints, limits: Limits
 ) -> pl.Series:
     if name == "kind":
-        return pl.Series(KINDS, dtype=TYPES[kind]).gather(pl.Series(values)).alias(name)
+        return pl.Series(name, KINDS, dtype=TYPES[kind])[values]
     if kind in ("string", "categorical"):
         strings = (
             _build_names(table.names.values, table.where, limits)
             if name == "name"
             else _build_texts(table.texts.values, table.where, limits)
         )
-        return strings.cast(TYPES[kind]).gather(_build_nullable(name, values)).alias(name)
+        texts, indices = strings.cast(TYPES[kind]), _build_nullable(name, values)
+        if indices.null_count() == len(indices):
+            return texts.clear(len(indices)).alias(name)
+        # Indexing, because gather() plans a query for one column.
+        return texts[indices].alias(name)
     series = _build_nullable(name, values)
     if kind == "int64":
         return series
