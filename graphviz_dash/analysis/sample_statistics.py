@@ -138,9 +138,10 @@ def compute_resampled_process_medians(
 def _compute_medians(processes: tuple[bytes, ...], stream: int) -> Floats:
     """Resample once, because each run is compared with the same baseline. Read-only."""
     arrays = [np.frombuffer(values, np.float64) for values in processes]
-    # Ranks instead of values, because small integers sort ten times as fast.
+    # Ranks instead of values, because integers sort faster. Numpy sorts 32 bits with AVX2, but 16
+    # bits only with AVX-512: without it eight times as slowly.
     distinct_values, rank = np.unique(np.concatenate(arrays), return_inverse=True)
-    rank = rank.astype(np.uint16 if len(distinct_values) <= 1 << 16 else np.uint32)
+    rank = rank.astype(np.uint32)
     ends = np.cumsum([len(values) for values in arrays])
     series = [_CircularSeries(part) for part in np.split(rank, ends[:-1]) if len(part)]
     per_process = -(-rank.size // len(series))
