@@ -225,7 +225,7 @@ def load_selected_experiment(*, warned: bool = False) -> SelectedExperiment:
     """
     # Imports the analysis, which the first page does not need.
     from graphviz_dash.narrative.doctor import format_unsound_warning
-    from graphviz_dash.ui.page.contents import find_empty_pages
+    from graphviz_dash.ui.page.contents import get_empty_pages
     from graphviz_dash.ui.page.widgets import format_differences, format_incomplete_traces
 
     listed = get_listing()
@@ -253,7 +253,7 @@ def load_selected_experiment(*, warned: bool = False) -> SelectedExperiment:
         show_load_button()
         st.stop()
     toast_damaged_caches(entry)
-    dim_links(entry.key, find_empty_pages(experiment.runs))
+    dim_links(entry.key, get_empty_pages(entry.key))
     unsound = "" if warned else format_unsound_warning(experiment.runs)
     if unsound:
         show_markup(format_text("div", unsound, "failed", role="note"))
@@ -267,12 +267,11 @@ def load_selected_experiment(*, warned: bool = False) -> SelectedExperiment:
 def dim_empty_pages(entry: Entry) -> None:
     """Dim the links to pages without content, without loading the experiment."""
     # Imports the analysis, which the first page does not need.
-    from graphviz_dash.ui.page.contents import find_empty_pages
+    from graphviz_dash.ui.page.contents import get_empty_pages
 
     try:
         extent = Extent.FULL if STORE.is_loaded(entry.key) else Extent.OUTLINE
-        runs = STORE.load_experiment_of_key(entry.key, extent).runs
-        dim_links(entry.key, find_empty_pages(runs))
+        dim_links(entry.key, get_empty_pages(entry.key, extent))
     except InputError:
         # The affected pages report the error.
         return
