@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from streamlit.components.v2 import manifest_scanner
 from streamlit.runtime.scriptrunner.script_cache import ScriptCache
 from streamlit.testing.v1 import local_script_runner
+from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 
 from graphviz_dash.app.overview import page as overview
 from graphviz_dash.features.graph.page import page as graph
@@ -44,6 +45,25 @@ def _scripts_are_compiled_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         compiled = ScriptCache()
         patched.setattr(local_script_runner, "ScriptCache", lambda: compiled)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _threads_of_pages_are_joined() -> Iterator[None]:
+    """Join the thread of a page's script instead of asking a thousand times a second if it ended.
+
+    Both threads need the interpreter's lock.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        require = local_script_runner.require_widgets_deltas
+
+        def join(runner: LocalScriptRunner, timeout: float = 3) -> None:
+            thread = runner._script_thread
+            assert thread is not None
+            thread.join(timeout)
+            require(runner, 1 if runner.script_stopped() else 0)
+
+        patched.setattr(local_script_runner, "require_widgets_deltas", join)
         yield
 
 

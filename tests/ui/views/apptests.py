@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from html import escape, unescape
+from inspect import getsource
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,9 +72,14 @@ def _show(name: str) -> None:
         url_state.remember_address(name)
 
 
+_SCRIPT = f"{getsource(_show)}\n_show(**__kwargs)\n"
+"""Read once: ``AppTest.from_function`` parses this module for each page."""
+
+
 def shown(name: str, **parameters: Any) -> AppTest:
     """The page ``name`` at an address with these parameters, without an exception on it."""
-    page = AppTest.from_function(_show, kwargs={"name": name}, default_timeout=100)
+    page = AppTest.from_string(_SCRIPT, default_timeout=100)
+    page.kwargs = {"name": name}
     page.query_params.update(parameters)
     return rerun(page)
 
