@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -105,6 +106,9 @@ def record_history() -> Iterator[History]:
 MAX_EVENTS: Final = 100_000
 """Maximum number of recorded events. Their conversion stops the program once, for up to 0.2 s."""
 
+_GLOBAL: Final = "global_record_annotations"
+"""Option of torch that keeps its callback for annotations in no single thread."""
+
 _CONFIGURATION: Final = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 
@@ -139,7 +143,9 @@ class AllocationWatch:
                 memory._record_memory_history = record
 
         before = _read_raw_segments(read_snapshot())
-        record("all", context=None, stacks="python", max_entries=MAX_EVENTS)
+        # Another thread ends the recording, and cannot remove a callback of this one: torch warns.
+        options = {_GLOBAL: True} if _GLOBAL in inspect.signature(record).parameters else {}
+        record("all", context=None, stacks="python", max_entries=MAX_EVENTS, **options)
         self._before, self._restore = before, restore
         memory._record_memory_history = record_for_program
 

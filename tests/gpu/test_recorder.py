@@ -64,6 +64,7 @@ def test_a_program_prints_and_ends_as_without_us_and_is_seen(
     watched = recorded(tmp_path, command, *options)
     assert (watched.returncode, watched.stdout) == (code, plain.stdout), watched.stderr
     print(watched.stderr[-2000:])
+    assert "callback is not found" not in watched.stderr
     contents = read_bundle(tmp_path / "out" / "recorded")
     assert contents.manifest.mode is ExecutionMode.RECORDED
     assert contents.manifest.status == "complete"

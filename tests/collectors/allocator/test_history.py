@@ -19,8 +19,8 @@ calls = []
 segment = {{"device": 0, "address": 0}}
 trace = [{{"action": "alloc", "addr": 1, "size": 2, "stream": 3}}]
 
-def record(*args, **options):
-    calls.append(args[0])
+def record({arguments}):
+    calls.append({call})
 
 memory = torch.cuda.memory
 memory._record_memory_history = record
@@ -50,6 +50,8 @@ def run(**changes: Any) -> list[Any]:
         "is_enabled": False,
         "is_recording": False,
         "environment": {},
+        "arguments": "*args, **options",
+        "call": "args[0]",
     }
     program = PROGRAM.format(**options | changes)
     environment = os.environ | {"PYTHONPATH": f"{FAKE}:{ROOT}"}
@@ -63,6 +65,15 @@ def run(**changes: Any) -> list[Any]:
 def test_all_allocations_of_a_device_are_recorded() -> None:
     segments = [{"device": 0, "address": 0}]
     assert run() == [["all", None], [segments, [["alloc", 1, 2, 3]], segments], True]
+
+
+def test_another_thread_can_remove_torchs_callback() -> None:
+    """Otherwise torch warns in the program's output, and the callback stays in its thread."""
+    calls = run(
+        arguments="*args, global_record_annotations=False, **options",
+        call="[args[0], global_record_annotations]",
+    )[0]
+    assert calls == [["all", True], [None, False]]
 
 
 def test_a_history_that_lost_events_is_dropped() -> None:
