@@ -155,10 +155,14 @@ class CoverageDocument(Document, frozen=True):
     gain_ns: Ns | None = field(name="gain")
     gain_share: Fraction | None
     eager_step_ns: Ns | None = field(name="step_time")
+    step_low: Ns | None
+    step_high: Ns | None
     graph_step_ns: Ns | None = field(name="predicted_step_time")
     predicted_low: Ns | None
     predicted_high: Ns | None
     throughput_gain: Fraction | None
+    throughput_low: Fraction | None
+    throughput_high: Fraction | None
     memory: Bytes
     startup_ns: WholeNs = field(name="startup")
     options: list[str]
@@ -251,13 +255,18 @@ def _build_coverage(
     report: LoopReport, family: FamilyReport, coverage: Coverage
 ) -> CoverageDocument:
     member_sizes = {member.size for member in family.members if member.size}
-    spread = coverage.graph_step_spread
+    eager, graph = coverage.eager_step_spread, coverage.graph_step_spread
+    throughput = coverage.throughput_spread
     sizes = sorted({*member_sizes, *coverage.new_sizes})
     return build(
         CoverageDocument,
         coverage,
-        predicted_low=spread and spread.low,
-        predicted_high=spread and spread.high,
+        step_low=eager and eager.low,
+        step_high=eager and eager.high,
+        predicted_low=graph and graph.low,
+        predicted_high=graph and graph.high,
+        throughput_low=throughput and throughput.low,
+        throughput_high=throughput and throughput.high,
         memory=round(coverage.memory_bytes),
         options=list_size_options(report, family, sizes),
         sentence=describe_coverage(family, coverage),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from graphviz_dash.analysis.loop.family_report import (
@@ -17,7 +17,7 @@ from graphviz_dash.analysis.loop.keys import format_key
 from graphviz_dash.analysis.loop.padding import PaddingCost, PaddingEffect
 from graphviz_dash.analysis.loop.step_modes import StepMode
 from graphviz_dash.analysis.metrics.loop_columns import SizeSource
-from graphviz_dash.analysis.sample_statistics import Summary
+from graphviz_dash.analysis.sample_statistics import Spread, Summary
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ladder.analysis.coverage import Coverage
 from graphviz_dash.features.ladder.analysis.kernel_changes import KernelChange
@@ -203,15 +203,29 @@ def describe_coverage(family: FamilyReport, coverage: Coverage) -> str:
 
 
 def _describe_predicted_step(coverage: Coverage) -> str:
-    eager, graph = format_ns(coverage.eager_step_ns), format_ns(coverage.graph_step_ns)
-    spread = coverage.graph_step_spread
-    limits = "" if spread is None else f" ({format_ns(spread.low)} to {format_ns(spread.high)})"
-    text = f"Such a step would take about {graph}{limits} instead of {eager}"
-    if coverage.throughput_gain is not None:
+    spreads = (coverage.graph_step_spread, coverage.eager_step_spread)
+    graph, eager = (
+        f"{format_ns(value)}{'' if spread is None else _format_limits(spread, format_ns)}"
+        for value, spread in zip(
+            (coverage.graph_step_ns, coverage.eager_step_ns), spreads, strict=True
+        )
+    )
+    text = f"Such a step would take about {graph} instead of {eager}"
+    throughput = coverage.throughput_spread
+    if throughput is not None and throughput.low <= 0:
+        limits = _format_limits(throughput, format_percent)
+        text += f". The gain in throughput{limits} is not significant"
+    elif coverage.throughput_gain is not None:
         text += f", and throughput would rise by about {format_percent(coverage.throughput_gain)}"
-    if spread is None:
+        if throughput is not None:
+            text += _format_limits(throughput, format_percent)
+    if not any(spreads):
         return f"{text}. This is extrapolated: measure it."
-    return f"{text}. The range is the variation within the recording: measure the new sizes."
+    return f"{text}. Ranges are the variation within the recording: measure the new sizes."
+
+
+def _format_limits(spread: Spread, format_value: Callable[[float | None], str]) -> str:
+    return f" ({format_value(spread.low)} to {format_value(spread.high)})"
 
 
 def _join_sizes(sizes: Sequence[int]) -> str:

@@ -11,9 +11,11 @@ from msgspec.structs import replace
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport
+from graphviz_dash.analysis.loop.size_times import interpolate
 from graphviz_dash.analysis.sample_statistics import Spread
 from graphviz_dash.features.ladder.analysis.ladder_data import (
     LadderData,
+    TimeEstimates,
     build_problem,
     estimate_times,
 )
@@ -23,6 +25,7 @@ from graphviz_dash.features.ladder.analysis.ladder_problem import (
     LadderProblem,
     compute_ladder_cost,
 )
+from graphviz_dash.features.ladder.analysis.outside_time import compute_block_spread
 from graphviz_dash.model.absence import Missing
 
 _MAX_ADDED: Final = 4
@@ -49,6 +52,8 @@ class Coverage(Struct, frozen=True):
     eager_step_ns: float | None
     """Mean time of a step above the largest graph today, from medians by size. None if none was
     timed."""
+    eager_step_spread: Spread | None
+    """Range of ``eager_step_ns`` from the variation of consecutive steps. None if too few."""
     graph_step_ns: float | None
     """Predicted mean of these steps with the additional sizes. None if unknown."""
     graph_step_spread: Spread | None
@@ -74,10 +79,44 @@ class Coverage(Struct, frozen=True):
     @property
     def throughput_gain(self) -> float | None:
         """Predicted gain in throughput of all steps, 0.2 for 20%. None if unknown."""
-        if self.gain_ns is None or self.all_steps_ns is None:
+        if self.eager_step_ns is None or self.graph_step_ns is None:
             return None
-        rest_ns = self.all_steps_ns - self.gain_ns * self.requests_above
-        return self.all_steps_ns / rest_ns - 1 if rest_ns > 0 else None
+        return self._compute_throughput_gain(self.eager_step_ns, self.graph_step_ns)
+
+    @property
+    def throughput_spread(self) -> Spread | None:
+        """Range of ``throughput_gain``: the effects of both steps' ranges, as if they varied
+        independently. None if unknown."""
+        eager, graph, gain = self.eager_step_spread, self.graph_step_spread, self.throughput_gain
+        if eager is None or graph is None or gain is None:
+            return None
+        loss = self._find_change(gain, eager.low, graph.high)
+        rise = self._find_change(gain, eager.high, graph.low)
+        if loss is None or rise is None:
+            return None
+        samples = min(eager.samples, graph.samples)
+        return Spread(gain - loss, gain + rise, graph.kind, samples)
+
+    def _find_change(
+        self, gain: float, eager_ns: float | None, graph_ns: float | None
+    ) -> float | None:
+        """Find the change of ``gain`` with other times of both steps."""
+        if eager_ns is None or graph_ns is None:
+            return None
+        assert self.eager_step_ns is not None
+        assert self.graph_step_ns is not None
+        by_eager = self._compute_throughput_gain(eager_ns, self.graph_step_ns)
+        by_graph = self._compute_throughput_gain(self.eager_step_ns, graph_ns)
+        if by_eager is None or by_graph is None:
+            return None
+        return math.hypot(by_eager - gain, by_graph - gain)
+
+    def _compute_throughput_gain(self, eager_ns: float, graph_ns: float) -> float | None:
+        if self.all_steps_ns is None or self.eager_step_ns is None:
+            return None
+        before_ns = self.all_steps_ns + (eager_ns - self.eager_step_ns) * self.requests_above
+        after_ns = before_ns - (eager_ns - graph_ns) * self.requests_above
+        return before_ns / after_ns - 1 if after_ns > 0 else None
 
     @property
     def is_worthwhile(self) -> bool:
@@ -134,6 +173,7 @@ def build_coverage(data: LadderData) -> Coverage | None:
         use=compute_ladder_cost(problem, sizes.tolist()),
         step_ns=data.step_ns,
         eager_step_ns=eager_ns,
+        eager_step_spread=_measure_eager_variation(data, times, eager_ns),
         graph_step_ns=graph_ns,
         graph_step_spread=spread,
         all_steps_ns=data.all_steps_ns,
@@ -160,6 +200,23 @@ def _predict_steps(
     high = None if ratios.high is None else replay_ns + outside_ns * ratios.high
     spread = Spread(replay_ns + outside_ns * ratios.low, high, ratios.kind, ratios.samples)
     return today, replay_ns + outside_ns, spread.include(replay_ns + outside_ns)
+
+
+def _measure_eager_variation(
+    data: LadderData, times: TimeEstimates, eager_ns: float | None
+) -> Spread | None:
+    """Measure the distance of consecutive eager steps above the largest graph from the medians of
+    their sizes."""
+    has_no_graph = data.fallback_sizes > data.current_sizes[-1]
+    if eager_ns is None or not has_no_graph.any():
+        return None
+    base_ns, sizes = data.fallback_base_ns, data.fallback_sizes[has_no_graph]
+    medians_ns = interpolate(sizes, times.fallback_sizes, times.fallback_ns) + base_ns
+    ratios = (data.fallback_ns[has_no_graph] + base_ns) / np.maximum(medians_ns, 1.0)
+    spread = compute_block_spread(ratios)
+    if spread is None or spread.high is None:
+        return None
+    return replace(spread, low=spread.low * eager_ns, high=spread.high * eager_ns).include(eager_ns)
 
 
 def _estimate_pool_bytes(pool_bytes: Floats, sizes: Ints, current: tuple[int, ...]) -> Floats:

@@ -120,9 +120,15 @@ def _measure_variation(columns: LoopColumns, lines: list[_Line]) -> Spread | Non
     """Measure the distance of consecutive steps of all families from their lines."""
     rows = np.concatenate([line.rows for line in lines])
     ratios = np.concatenate([line.compute_ratios(columns.requests) for line in lines])
-    count = len(rows) // BLOCK_STEPS
+    return compute_block_spread(ratios[np.argsort(rows)])
+
+
+def compute_block_spread(ratios: Floats) -> Spread | None:
+    """Compute p5 to p95 of the medians of ``BLOCK_STEPS`` consecutive ``ratios``, shape (steps,).
+    None with too few steps."""
+    count = len(ratios) // BLOCK_STEPS
     if count < _MIN_BLOCKS:
         return None
-    blocks = np.array_split(ratios[np.argsort(rows)], count)
+    blocks = np.array_split(ratios, count)
     low, high = compute_percentiles(np.array([compute_median(block) for block in blocks]), (5, 95))
     return Spread(low, high, SpreadKind.MIDDLE, count)

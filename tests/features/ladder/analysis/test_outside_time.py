@@ -17,6 +17,7 @@ from graphviz_dash.features.ladder.narrative import describe_coverage
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.loop import ProgramLoop
+from graphviz_dash.units import format_percent
 from tests.loops import EAGER_NS, make_server, replay_ns
 from tests.samples_once import SAMPLES
 
@@ -27,10 +28,12 @@ BASE_NS = 800_000
 REQUEST_NS = 20_000
 
 
-def make_report(folder: Path, slow_steps: int = 0) -> LoopReport:
+def make_report(
+    folder: Path, slow_steps: int = 0, slow_eager: float = 1.0, eager: int = 80
+) -> LoopReport:
     """A decode server whose time outside graphs grows with its requests; its last steps are 1.5
-    times as slow."""
-    requests = [1 + number % 32 for number in range(640)] + [40, 48] * 40
+    times as slow, and the last quarter of its eager steps ``slow_eager`` times."""
+    requests = [1 + number % 32 for number in range(640)] + [40, 48] * (eager // 2)
     server = make_server(folder, sizes=(1, 2, 4, 8, 16, 24, 32), requests=requests)
     report = build_loop_report(load_run(server, traces=False))
     assert isinstance(report, LoopReport)
@@ -40,7 +43,9 @@ def make_report(folder: Path, slow_steps: int = 0) -> LoopReport:
     if slow_steps:
         outside[np.flatnonzero(columns.is_replay)[-slow_steps:]] *= 1.5
     work = np.where(is_eager, EAGER_NS, replay_ns(1) + 10_000 * (columns.padded - 1))
-    columns = replace(columns, requests=columns.real, period_ns=(outside + work).astype(np.int64))
+    period_ns = outside + work
+    period_ns[np.flatnonzero(is_eager)[-eager // 4 :]] *= slow_eager
+    columns = replace(columns, requests=columns.real, period_ns=period_ns.astype(np.int64))
     (family,) = report.families
     return replace(report, columns=columns, families=(replace(family, step_ns=float(BASE_NS)),))
 
@@ -77,7 +82,46 @@ def test_the_range_contains_slower_times_of_the_machine(tmp_path: Path) -> None:
     assert spread.high == pytest.approx(slow_ns, rel=0.1)
     text = describe_coverage(report.families[0], coverage)
     assert " instead of " in text
-    assert text.endswith("The range is the variation within the recording: measure the new sizes.")
+    assert text.endswith("Ranges are the variation within the recording: measure the new sizes.")
+
+
+def test_the_range_of_the_throughput_has_the_variation_of_both_steps(tmp_path: Path) -> None:
+    report = make_report(tmp_path / "service", slow_steps=128, slow_eager=1.25, eager=320)
+    coverage = build(report)
+    eager, graph = coverage.eager_step_spread, coverage.graph_step_spread
+    gain, spread = coverage.throughput_gain, coverage.throughput_spread
+    total_ns, count = coverage.all_steps_ns, coverage.requests_above
+    assert eager is not None
+    assert graph is not None
+    assert spread is not None
+    assert gain is not None
+    assert total_ns is not None
+    assert coverage.eager_step_ns is not None
+    assert coverage.graph_step_ns is not None
+    assert eager.high is not None
+    assert eager.low == pytest.approx(coverage.eager_step_ns, rel=0.02)
+    assert eager.high == pytest.approx(1.25 * coverage.eager_step_ns, rel=0.05)
+    # Only eager steps are slower, and only the graphs' range has slower steps.
+    slow_ns = total_ns + (eager.high - coverage.eager_step_ns) * count
+    high = slow_ns / (slow_ns - (eager.high - coverage.graph_step_ns) * count) - 1
+    assert graph.high is not None
+    low = total_ns / (total_ns - (coverage.eager_step_ns - graph.high) * count) - 1
+    assert spread.high == pytest.approx(high, abs=0.01)
+    assert spread.low == pytest.approx(low, abs=0.01)
+    text = describe_coverage(report.families[0], coverage)
+    limits = f"({format_percent(spread.low)} to {format_percent(spread.high)})"
+    assert f"throughput would rise by about {format_percent(gain)} {limits}." in text
+
+
+def test_a_range_with_a_loss_is_no_gain(tmp_path: Path) -> None:
+    report = make_report(tmp_path / "service", slow_steps=128, slow_eager=0.2, eager=320)
+    coverage = build(report)
+    spread = coverage.throughput_spread
+    assert spread is not None
+    assert spread.low < 0
+    text = describe_coverage(report.families[0], coverage)
+    limits = f"({format_percent(spread.low)} to {format_percent(spread.high)})"
+    assert f". The gain in throughput {limits} is not significant. Ranges are" in text
 
 
 def test_few_steps_have_no_range(tmp_path: Path) -> None:
