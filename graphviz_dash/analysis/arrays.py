@@ -19,13 +19,16 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 _PROCESS_SHIFT = 40
 """Bits of a thread id below those of the process. Longer ids, which are addresses, still differ."""
 _FEW_ROWS = 1_000
-"""A list of so few texts is encoded faster than Polars plans the queries for their codes."""
+"""A list of so few values is read faster than Polars plans a query for them."""
 
 
 def get_column(table: pl.DataFrame, name: str) -> Ints:
     """Return an integer column as int64 of shape (rows,), with nulls as -1."""
     series = table[name]
     if series.null_count():
+        if len(series) <= _FEW_ROWS and series.dtype.is_signed_integer():
+            values = [-1 if value is None else value for value in series.to_list()]
+            return np.array(values, dtype=np.int64)
         series = series.fill_null(-1)
     return series.to_numpy().astype(np.int64, copy=False)
 
