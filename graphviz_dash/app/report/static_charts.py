@@ -18,7 +18,7 @@ from graphviz_dash.app.compare.charts.static import (
 from graphviz_dash.charts.static.replay_stops import draw_replay_stops
 from graphviz_dash.charts.static.svg import declare_variables
 from graphviz_dash.features.graph.drawing.colours import ColourBy
-from graphviz_dash.features.graph.drawing.folded import ValueSources, build_folded_graph
+from graphviz_dash.features.graph.drawing.folded import build_folded_graph
 from graphviz_dash.features.graph.drawing.static import draw_dag
 from graphviz_dash.features.timeline.view.run import build_run_timeline, choose_step
 from graphviz_dash.features.timeline.view.static import draw_timeline
@@ -100,7 +100,6 @@ def _draw_faults(comparison: Comparison, runs: list[Run]) -> str | None:
         for graph, full_graph in zip(run.graphs, expand_graphs(run, ids), strict=True):
             faults = find_graph_faults(comparison.replay_diagnoses, run.name, full_graph)
             if faults is not None and faults.faults:
-                sources: ValueSources = {ColourBy.FAULT: partial(dict, faults.states)}
-                marked_graph = build_folded_graph(full_graph, sources=sources)
+                marked_graph = build_folded_graph(full_graph, faults=partial(dict, faults.states))
                 return draw_dag(marked_graph, f"{run.name} {graph.id}", ColourBy.FAULT)
     return None

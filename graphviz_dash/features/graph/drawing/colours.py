@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -14,7 +14,7 @@ from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.nodes.replay_faults import FaultState
-from graphviz_dash.analysis.step_comparison.eager_change import EagerChange
+from graphviz_dash.analysis.step_comparison.eager_change import EagerChange, EagerCounterpart
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.palette import (
     CATEGORY_SHADES,
@@ -75,14 +75,6 @@ class ColourBy(StrEnum):
     FAULT = "fault"
 
 
-NodeValues: TypeAlias = Mapping[int, Any]
-"""Values behind a colour, by node.
-
-EAGER: its EagerCounterpart; STREAM: the planned stream; LIMIT: the share of the hardware limit;
-FAULT: its FaultState by a check of replays.
-"""
-
-
 class LegendEntry(msgspec.Struct, frozen=True):
     """Colour and its meaning."""
 
@@ -139,9 +131,16 @@ def compute_node_colours(
     path: PathMarks,
     union: GraphUnion | None,
     order: Ints,
-    values: NodeValues,
+    eager: Mapping[int, EagerCounterpart],
+    streams: Mapping[int, int],
+    limit_shares: Mapping[int, float],
+    fault_states: Mapping[int, FaultState],
 ) -> NodeColours:
-    """Compute the colours of ``rows`` in fold order; ``values`` are those behind the colour."""
+    """Compute the colours of ``rows`` in fold order.
+
+    Maps of nodes: ``eager`` to counterparts, ``streams`` to planned streams, ``limit_shares`` to
+    shares of the hardware limit, ``fault_states`` to results of a replay check.
+    """
     match by:
         case ColourBy.CATEGORY:
             shades: dict[str, Shade] = {
@@ -167,17 +166,17 @@ def compute_node_colours(
         case ColourBy.EAGER:
             shades = {change.value: EAGER_SHADES[change] for change in EagerChange}
             keys = [
-                values[node].change.value if node in values else EagerChange.UNKNOWN.value
+                eager[node].change.value if node in eager else EagerChange.UNKNOWN.value
                 for node in range(len(rows))
             ]
         case ColourBy.STREAM:
-            names = {stream: f"stream {stream}" for stream in sorted(set(values.values()))}
+            names = {stream: f"stream {stream}" for stream in sorted(set(streams.values()))}
             shades = {
                 name: _STREAM_SHADES[stream % len(_STREAM_SHADES)] for stream, name in names.items()
             }
             shades[_NO_STREAM_LABEL] = CATEGORY_SHADES[Category.OTHER]
             keys = [
-                names[values[node]] if node in values else _NO_STREAM_LABEL
+                names[streams[node]] if node in streams else _NO_STREAM_LABEL
                 for node in range(len(rows))
             ]
         case ColourBy.LIMIT:
@@ -185,10 +184,12 @@ def compute_node_colours(
                 label: shade for (label, _), shade in zip(_LIMIT_SHARES, TIME_SHADES, strict=True)
             }
             shades[_NO_LIMIT_LABEL] = CATEGORY_SHADES[Category.OTHER]
-            keys = [_get_limit_label(values.get(node)) for node in range(len(rows))]
+            keys = [_get_limit_label(limit_shares.get(node)) for node in range(len(rows))]
         case ColourBy.FAULT:
             shades = {state.value: shade for state, shade in FAULT_SHADES.items()}
-            keys = [values.get(node, FaultState.INDEPENDENT).value for node in range(len(rows))]
+            keys = [
+                fault_states.get(node, FaultState.INDEPENDENT).value for node in range(len(rows))
+            ]
         case ColourBy.TIME:
             shades = {
                 label: shade for (label, _), shade in zip(_TIME_LIMITS, TIME_SHADES, strict=True)

@@ -6,30 +6,23 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final, TypeAlias
 
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints, compute_offsets
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
 from graphviz_dash.analysis.nodes.node_table import NodeRow
+from graphviz_dash.analysis.nodes.replay_faults import FaultState
 from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
+from graphviz_dash.analysis.step_comparison.eager_change import EagerCounterpart
 from graphviz_dash.features.graph.diff.graph_union import GraphUnion
-from graphviz_dash.features.graph.drawing.colours import (
-    ColourBy,
-    NodeColours,
-    NodeValues,
-    compute_node_colours,
-)
+from graphviz_dash.features.graph.drawing.colours import ColourBy, NodeColours, compute_node_colours
 from graphviz_dash.features.graph.drawing.links import Edges
 from graphviz_dash.features.graph.drawing.path import PathMarks, build_path_marks
 from graphviz_dash.features.graph.folding.fold import FoldCriterion, fold_graph
 from graphviz_dash.features.graph.folding.repeats import RepeatFacts
 from graphviz_dash.features.graph.folding.tree import FoldGroup, index_groups
 from graphviz_dash.units import format_ns
-
-ValueSources: TypeAlias = Mapping[ColourBy, Callable[[], NodeValues]]
-NO_SOURCES: Final[ValueSources] = {}
 
 
 @dataclass(frozen=True)
@@ -48,8 +41,14 @@ class FoldedGraph:
     """Critical path, as far as measured."""
     union: GraphUnion | None = None
     """Compared pair of graphs; None for a single graph."""
-    sources: ValueSources = field(default_factory=dict)
-    """Functions that compute the values behind a colour."""
+    get_eager_counterparts: Callable[[], Mapping[int, EagerCounterpart]] = dict
+    """Returns the eager counterpart of each node, by index."""
+    get_streams: Callable[[], Mapping[int, int]] = dict
+    """Returns the planned stream of each node, by index."""
+    get_limit_shares: Callable[[], Mapping[int, float]] = dict
+    """Returns the share of the hardware limit of each node with a known limit, by index."""
+    get_fault_states: Callable[[], Mapping[int, FaultState]] = dict
+    """Returns the state of each node by a check of replays, by index."""
     complete: bool = True
     """Whether times and derived data are available."""
     _colour_cache: dict[ColourBy, NodeColours] = field(
@@ -94,16 +93,18 @@ class FoldedGraph:
             )
         return count
 
-    def get_values(self, by: ColourBy) -> NodeValues:
-        """Compute the values behind a colour; empty if there are none."""
-        return self.sources.get(by, dict)()
-
     def get_colours(self, by: ColourBy) -> NodeColours:
         """Compute the colours of the nodes."""
         colours = self._colour_cache.get(by)
         if colours is None:
-            order, values = self.root.order.nodes, self.get_values(by)
-            colours = compute_node_colours(by, self.rows, self.path, self.union, order, values)
+            eager = self.get_eager_counterparts() if by is ColourBy.EAGER else {}
+            order = self.root.order.nodes
+            streams = self.get_streams() if by is ColourBy.STREAM else {}
+            shares = self.get_limit_shares() if by is ColourBy.LIMIT else {}
+            faults = self.get_fault_states() if by is ColourBy.FAULT else {}
+            colours = compute_node_colours(
+                by, self.rows, self.path, self.union, order, eager, streams, shares, faults
+            )
             self._colour_cache[by] = colours
         return colours
 
@@ -112,17 +113,21 @@ def build_folded_graph(
     full_graph: ExpandedGraph,
     measured: MeasuredGraph | None = None,
     union: GraphUnion | None = None,
+    eager: Callable[[], Mapping[int, EagerCounterpart]] = dict,
     by: FoldCriterion = FoldCriterion.ORDER,
-    sources: ValueSources = NO_SOURCES,
+    streams: Callable[[], Mapping[int, int]] = dict,
+    faults: Callable[[], Mapping[int, FaultState]] = dict,
 ) -> FoldedGraph:
     """Fold a graph with its nested graphs.
 
     ``measured`` provides the critical path, ``union`` the changes, ``by`` the first fold criterion.
-    ``sources`` run on demand.
+    Callbacks run on demand.
     """
     root = fold_graph(full_graph, by)
     path = build_path_marks(full_graph, measured)
-    return FoldedGraph(full_graph, root, index_groups(root), path, union, sources)
+    return FoldedGraph(
+        full_graph, root, index_groups(root), path, union, eager, streams, get_fault_states=faults
+    )
 
 
 def fold_without_times(full_graph: ExpandedGraph, by: FoldCriterion) -> FoldedGraph:
@@ -134,11 +139,16 @@ def add_times(
     graph: FoldedGraph,
     full_graph: ExpandedGraph,
     measured: MeasuredGraph | None,
-    sources: ValueSources,
+    eager: Callable[[], Mapping[int, EagerCounterpart]],
+    streams: Callable[[], Mapping[int, int]],
+    limit_shares: Callable[[], Mapping[int, float]] = dict,
+    faults: Callable[[], Mapping[int, FaultState]] = dict,
 ) -> FoldedGraph:
     """Add times to an untimed graph; ``full_graph`` has the same nodes."""
     path = build_path_marks(full_graph, measured)
-    return FoldedGraph(full_graph, graph.root, graph.groups, path, None, sources)
+    return FoldedGraph(
+        full_graph, graph.root, graph.groups, path, None, eager, streams, limit_shares, faults
+    )
 
 
 class GroupTimes:

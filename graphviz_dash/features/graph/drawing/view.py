@@ -113,7 +113,7 @@ def build_dag_view(
 
 
 def _find_fault(graph: FoldedGraph) -> int | None:
-    states = graph.get_values(ColourBy.FAULT)
+    states = graph.get_fault_states()
     return min((node for node, state in states.items() if state is FaultState.FAULT), default=None)
 
 

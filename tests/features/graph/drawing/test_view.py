@@ -374,7 +374,7 @@ def test_as_much_is_unfolded_as_can_be_read_on_the_canvas(name: str, width: floa
 def test_the_first_view_shows_the_faulty_block_of_a_repeat() -> None:
     whole = ExpandedGraph.from_table(recorded("gpt-train"))
     states = dict.fromkeys(range(len(whole.table.rows)), FaultState.INDEPENDENT)
-    graph = build_folded_graph(whole, sources={ColourBy.FAULT: lambda: states})
+    graph = build_folded_graph(whole, faults=lambda: states)
     sound = build_dag_view(graph, ColourBy.CATEGORY, RATIO)
     boxes = {box.id for box in sound.boxes}
     hidden = next(node for node in states if f"n{node}" not in boxes)

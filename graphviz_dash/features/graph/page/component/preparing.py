@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from threading import Event
 from typing import Final
 
 from graphviz_dash.analysis.graph.nesting import list_nested_graphs
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
-from graphviz_dash.features.graph.drawing.colours import ColourBy, NodeValues
 from graphviz_dash.features.graph.drawing.folded import (
     FoldedGraph,
     add_times,
@@ -249,7 +247,10 @@ def _fold_with_times(address: GraphAddress, fold_by: FoldCriterion) -> FoldedGra
             drawn,
             full_graph,
             path,
-            _list_sources(address) | {ColourBy.LIMIT: lambda: get_limit_shares(*address)},
+            lambda: get_eager_nodes(*address),
+            lambda: get_planned_streams(*address),
+            lambda: get_limit_shares(*address),
+            lambda: get_fault_states(*address),
         ),
     )
 
@@ -263,17 +264,13 @@ def _fold_by_data(address: GraphAddress) -> FoldedGraph:
         address[0],
         _get_slot(address, None, FoldCriterion.DATA),
         lambda _: build_folded_graph(
-            data.full_graph, data.measured, sources=_list_sources(address)
+            data.full_graph,
+            data.measured,
+            eager=lambda: get_eager_nodes(*address),
+            streams=lambda: get_planned_streams(*address),
+            faults=lambda: get_fault_states(*address),
         ),
     )
-
-
-def _list_sources(address: GraphAddress) -> dict[ColourBy, Callable[[], NodeValues]]:
-    return {
-        ColourBy.EAGER: lambda: get_eager_nodes(*address),
-        ColourBy.STREAM: lambda: get_planned_streams(*address),
-        ColourBy.FAULT: lambda: get_fault_states(*address),
-    }
 
 
 def _fold_union(
