@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Ints, get_column, get_threads
+from graphviz_dash.analysis.arrays import Ints, encode, get_column, get_threads
 from graphviz_dash.analysis.trace.lanes import split_overlaps
 from graphviz_dash.analysis.trace.steps import Step, compute_exclusive_ns
 from graphviz_dash.model.marks import STEP
@@ -36,14 +36,14 @@ def compute_self_cpu_ns(trace: Trace, traced_steps: Sequence[Step]) -> Ints:
     start.
     """
     annotations = trace.annotations
-    is_step = annotations["name"].str.starts_with(STEP).fill_null(False)
+    codes, names = encode(annotations["name"])
+    is_step = np.isin(codes, [code for code, name in enumerate(names) if name.startswith(STEP)])
     tables = (trace.ops, annotations.filter(~is_step), trace.runtime)
     rows = [
         _Rows(get_column(table, "ts"), get_column(table, "dur"), get_threads(table))
         for table in tables
     ]
-    pairs = [table.select("pid", "tid").unique() for table in tables]
-    threads = np.unique(np.concatenate([get_threads(table) for table in pairs]))
+    threads = np.unique(np.concatenate([table_rows.thread for table_rows in rows]))
     begin = np.array([step.start for step in traced_steps], dtype=np.int64)
     stop = np.array([step.end for step in traced_steps], dtype=np.int64)
     totals = np.zeros(len(traced_steps), dtype=np.int64)
