@@ -355,7 +355,7 @@ def _build_typical_step(
         [np.maximum(get_column(gpu, dimension)[rows], 0) for dimension in _SHAPE_COLUMNS[3:]],
         axis=0,
     )
-    names = tuple(name or "" for name in gpu["name"].gather(rows).to_list())
+    names = tuple(name or "" for name in gpu["name"][rows].to_list())
     work_ns = int(np.median([read.step.work_ns for read in reads]))
     duration = _compute_typical_durations(reads, work_ns)
     stream_calls = calls.find_stream_calls(first.step.start, first.step.end)
@@ -365,7 +365,7 @@ def _build_typical_step(
         matching=tuple(read.position for read in reads),
         rows=rows,
         launches=first.call,
-        kind=tuple(gpu["kind"].gather(rows).to_list()),
+        kind=tuple(gpu["kind"][rows].to_list()),
         name=names,
         duration=duration,
         exclusive_duration=_estimate_exclusive_durations(reads, duration, names),
@@ -572,8 +572,8 @@ def get_work_signature(trace: Trace, step: Step) -> WorkSignature:
     """Return the work of a step for comparison."""
     read = _StepWork(_GpuWork(trace), step, _Calls(trace), 0)
     columns = [
-        trace.gpu["kind"].gather(read.rows).to_list(),
-        trace.gpu["name"].gather(read.rows).to_list(),
+        trace.gpu["kind"][read.rows].to_list(),
+        trace.gpu["name"][read.rows].to_list(),
         *(get_column(trace.gpu, name)[read.rows].tolist() for name in (*_SHAPE_COLUMNS, "bytes")),
     ]
     return WorkSignature(list(zip(*columns, strict=True)), read.call)

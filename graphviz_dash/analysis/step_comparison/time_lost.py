@@ -118,14 +118,14 @@ def compute_time_lost(pairs: WorkPairs, first: TracedStep, second: TracedStep) -
 
 
 def _sum_work_ns(side: TracedStep) -> int:
-    duration = np.maximum(side.trace.gpu["dur"].gather(side.rows).to_numpy(), 0)
+    duration = np.maximum(side.trace.gpu["dur"][side.rows].to_numpy(), 0)
     wait_ns = 0 if side.wait_ns is None else int(np.minimum(side.wait_ns, duration).sum())
     return int(duration.sum()) - wait_ns
 
 
 def _get_end_times(side: TracedStep) -> Ints:
-    start = side.trace.gpu["ts"].gather(side.rows).to_numpy()
-    duration = side.trace.gpu["dur"].gather(side.rows).to_numpy()
+    start = side.trace.gpu["ts"][side.rows].to_numpy()
+    duration = side.trace.gpu["dur"][side.rows].to_numpy()
     return np.asarray(start + np.maximum(duration, 0) - side.step.span_start, dtype=np.int64)
 
 
@@ -134,7 +134,7 @@ class _CumulativeBusy:
 
     def __init__(self, side: TracedStep) -> None:
         end = _get_end_times(side)
-        start = side.trace.gpu["ts"].gather(side.rows).to_numpy() - side.step.span_start
+        start = side.trace.gpu["ts"][side.rows].to_numpy() - side.step.span_start
         start = start.astype(np.int64)
         lanes = np.zeros(len(end), dtype=np.int64)
         self.occupied = merge_busy(lanes, start, end)

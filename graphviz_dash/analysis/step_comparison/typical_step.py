@@ -325,8 +325,8 @@ def _build_items(
     run: Run, trace: Trace, read: _StepWork, sources: tuple[_Calls, _Nodes]
 ) -> tuple[WorkItem, ...]:
     calls, nodes = sources
-    kinds = trace.gpu["kind"].gather(read.rows).to_list()
-    names = trace.gpu["name"].gather(read.rows).to_list()
+    kinds = trace.gpu["kind"][read.rows].to_list()
+    names = trace.gpu["name"][read.rows].to_list()
     shapes = np.stack(
         [get_column(trace.gpu, dimension)[read.rows] for dimension in _SHAPE_COLUMNS], axis=1
     ).tolist()
