@@ -24,6 +24,7 @@ from torch.nn.modules.module import (
     register_module_parameter_registration_hook,
 )
 
+from collectors.allocator.caches import is_cache_holder
 from collectors.allocator.owners import TrackedObjects, find_list
 
 MAX_OBJECTS: Final = 50_000
@@ -110,7 +111,7 @@ class TensorHolders:
 
     def find_objects(self) -> TrackedObjects:
         """Find the tensors, optimizers and modules that the remembered objects hold."""
-        objects = TrackedObjects([], [], [])
+        objects = TrackedObjects([], [], [], [])
         others: list[object] = []
         for reference in tuple(self._holders.values()):
             holder = reference()
@@ -119,7 +120,7 @@ class TensorHolders:
                 (others if matching is None else matching).append(holder)
         search = _Search(objects)
         search.run(tuple(objects.modules), _MODULE_DEPTH, _is_container)
-        search.run(others, _HOLDER_DEPTH, _is_object)
+        search.run([*others, *objects.caches], _HOLDER_DEPTH, _is_object)
         return objects
 
 
@@ -130,6 +131,8 @@ class _Role(Enum):
     TENSOR = auto()
     MODULE = auto()
     CONTAINER = auto()
+    CACHE = auto()
+    """A container that holds the caches of an engine."""
 
 
 class _Search:
@@ -157,7 +160,7 @@ class _Search:
                     role = roles[key] = _find_role(type(item), is_container)
                 if role is _Role.LEAF or id(item) in visits:
                     continue
-                if role is _Role.CONTAINER and left < 2:
+                if role in (_Role.CONTAINER, _Role.CACHE) and left < 2:
                     continue
                 visits.add(id(item))
                 if role is _Role.TENSOR:
@@ -166,6 +169,8 @@ class _Search:
                     objects.modules.append(item)
                     queue.append((item, _MODULE_DEPTH))
                 else:
+                    if role is _Role.CACHE:
+                        objects.caches.append(item)
                     queue.append((item, left - 1))
 
 
@@ -174,7 +179,9 @@ def _find_role(kind: type, is_container: Callable[[type], bool]) -> _Role:
         return _Role.TENSOR
     if issubclass(kind, torch.nn.Module):
         return _Role.MODULE
-    return _Role.CONTAINER if is_container(kind) else _Role.LEAF
+    if not is_container(kind):
+        return _Role.LEAF
+    return _Role.CACHE if is_cache_holder(kind) else _Role.CONTAINER
 
 
 def _is_container(kind: type) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from types import CellType, FunctionType
 from typing import Any, Final, NamedTuple
 
 import torch
 
+from collectors.allocator.caches import is_cache_holder, iter_cache_tensors
 from graphviz_dash.model.memory import Owner
 
 _INTERPRETER_FROZEN: Final = gc.get_freeze_count()
@@ -22,6 +24,8 @@ class TrackedObjects(NamedTuple):
     tensors: list[torch.Tensor]
     optimizers: list[torch.optim.Optimizer]
     modules: list[torch.nn.Module]
+    caches: list[Any]
+    """Objects of engines that hold caches."""
 
 
 def list_tracked_objects(*, collect: bool = True) -> TrackedObjects:
@@ -29,7 +33,7 @@ def list_tracked_objects(*, collect: bool = True) -> TrackedObjects:
     ones."""
     if collect:
         gc.collect()
-    objects = TrackedObjects([], [], [])
+    objects = TrackedObjects([], [], [], [])
     lists: dict[int, list[Any] | None] = {}
     for candidate in _list_objects():
         # Use type(): reading the class of some objects runs their code. Use its id: some classes
@@ -73,7 +77,9 @@ def find_list(kind: type, objects: TrackedObjects) -> list[Any] | None:
         return objects.tensors
     if issubclass(kind, torch.optim.Optimizer):
         return objects.optimizers
-    return objects.modules if issubclass(kind, torch.nn.Module) else None
+    if issubclass(kind, torch.nn.Module):
+        return objects.modules
+    return objects.caches if is_cache_holder(kind) else None
 
 
 def find_owners(objects: TrackedObjects) -> dict[int, Owner]:
@@ -104,6 +110,7 @@ def _iter_owned_tensors(objects: TrackedObjects) -> Iterator[tuple[Owner, torch.
         (Owner.GRADIENTS, gradients),
         (Owner.OPTIMIZER, _iter_optimizer_state(objects.optimizers)),
         (Owner.BUFFERS, _iter_buffers(objects.modules)),
+        (Owner.CACHES, chain.from_iterable(map(iter_cache_tensors, objects.caches))),
         (Owner.TENSORS, on_device),
     ):
         for candidate in candidates:

@@ -121,6 +121,7 @@ LEDGER_SHADES: Final = {
     LedgerPart.WEIGHTS: BLUE,
     LedgerPart.GRADIENTS: CYAN,
     LedgerPart.OPTIMIZER: GREEN,
+    LedgerPart.CACHES: CYAN,
     LedgerPart.TENSORS: YELLOW,
     LedgerPart.WORKSPACES: ORANGE,
     LedgerPart.ALLOCATIONS: BLUE,

@@ -23,6 +23,8 @@ class Owner(StrEnum):
     GRADIENTS = "gradients"
     OPTIMIZER = "optimizer state"
     BUFFERS = "buffers"
+    CACHES = "caches"
+    """Keys and values of earlier tokens in an engine that the recorder knows."""
     TENSORS = "other tensors"
     UNOWNED = "no tensor"
     TRANSIENT = "transient"

@@ -117,6 +117,7 @@ def predict_fit(
         LedgerPart.WEIGHTS,
         LedgerPart.GRADIENTS,
         LedgerPart.OPTIMIZER,
+        LedgerPart.CACHES,
         LedgerPart.TENSORS,
     ):
         if part in parts:
@@ -252,6 +253,7 @@ _OWNER_PARTS: Final = {
     Owner.GRADIENTS: LedgerPart.GRADIENTS,
     Owner.OPTIMIZER: LedgerPart.OPTIMIZER,
     Owner.BUFFERS: LedgerPart.TENSORS,
+    Owner.CACHES: LedgerPart.CACHES,
     Owner.TENSORS: LedgerPart.TENSORS,
 }
 

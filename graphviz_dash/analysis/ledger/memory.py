@@ -32,6 +32,7 @@ class LedgerPart(StrEnum):
     WEIGHTS = "weights"
     GRADIENTS = "gradients"
     OPTIMIZER = "optimizer state"
+    CACHES = "caches"
     TENSORS = "other tensors"
     WORKSPACES = "library workspaces"
     ALLOCATIONS = "allocations"
@@ -52,6 +53,7 @@ _OWNERS: Final = {
     Owner.GRADIENTS: LedgerPart.GRADIENTS,
     Owner.OPTIMIZER: LedgerPart.OPTIMIZER,
     Owner.BUFFERS: LedgerPart.TENSORS,
+    Owner.CACHES: LedgerPart.CACHES,
     Owner.TENSORS: LedgerPart.TENSORS,
     Owner.TRANSIENT: LedgerPart.TENSORS,
     Owner.UNOWNED: LedgerPart.WORKSPACES,
@@ -63,6 +65,7 @@ _KEPT_ORDER: Final = (
     LedgerPart.GRADIENTS,
     LedgerPart.WORKSPACES,
     LedgerPart.ALLOCATIONS,
+    LedgerPart.CACHES,
     LedgerPart.TENSORS,
 )
 """Order in which allocations of a state are assumed to exist at other moments."""

@@ -355,6 +355,7 @@ def _compute_parts(
         MemoryPart.OPTIMIZER: at_peak[Owner.OPTIMIZER] + in_pools[Owner.OPTIMIZER],
         MemoryPart.TENSORS: at_peak[Owner.TENSORS]
         + at_peak[Owner.BUFFERS]
+        + at_peak[Owner.CACHES]
         + in_pools[Owner.BUFFERS],
         MemoryPart.WORKSPACES: at_peak[Owner.UNOWNED] + sum(pool.workspaces for pool in pools),
         MemoryPart.ACTIVATIONS: at_peak[Owner.TRANSIENT],

@@ -35,6 +35,7 @@ _PATTERNS: Final = {
     LedgerPart.ALLOCATIONS: ".",
     LedgerPart.WORKSPACES: "x",
     LedgerPart.NCCL: "/",
+    LedgerPart.CACHES: "/",
 }
 """Hatching of parts that share their colour with another part."""
 

@@ -46,7 +46,8 @@ PART_MEANINGS: Final[Mapping[LedgerPart, str]] = {
     LedgerPart.WEIGHTS: "Parameters of modules.",
     LedgerPart.GRADIENTS: "Gradients of parameters before the first capture.",
     LedgerPart.OPTIMIZER: "State of optimizers.",
-    LedgerPart.TENSORS: "Other tensors before the first capture, such as caches and inputs.",
+    LedgerPart.CACHES: "Keys and values of earlier tokens, in an engine that the recorder knows.",
+    LedgerPart.TENSORS: "Other tensors before the first capture, such as inputs and caches.",
     LedgerPart.WORKSPACES: "Allocations without a tensor, such as cuBLAS workspaces.",
     LedgerPart.ALLOCATIONS: (
         "Allocations of unknown owners: before the recorder read them, or with a frozen garbage "

@@ -123,7 +123,7 @@ runner = Runner()
 runner.pool.items = [[number] for number in range(100_000)]
 registry.add(runner)
 registry.find_objects()
-search = holders._Search(holders.TrackedObjects([], [], []))
+search = holders._Search(holders.TrackedObjects([], [], [], []))
 search.run([runner], 7, holders._is_object)
 print(len(search.visits))
 """
