@@ -40,6 +40,7 @@ from collectors.ledger.samples import (
     read_numbers,
     read_segments,
     read_settings,
+    read_used_bytes,
     select_surviving_tensors,
 )
 from graphviz_dash.model.ledger import (
@@ -212,10 +213,15 @@ class LedgerRecorder:
             kind, name = SampleKind.CONTEXT, None
         # Other processes allocate and free outside this one's allocator. Reading their memory costs
         # as much as the rest of a sample, three times per capture.
+        others = self._others
         if kind in _FRESH or numbers.outside_bytes != self._outside:
-            self._outside = numbers.outside_bytes
             with self._guard:
-                self._read_others(numbers.used)
+                others = self._read_others(numbers.used)
+        # The program may have allocated between the readings.
+        if kind is SampleKind.PERIODIC and read_used_bytes() != numbers.used:
+            self._cost += clock() - cost_begin
+            return numbers
+        self._outside, self._others = numbers.outside_bytes, others
         if len(self._samples) < MAX_SAMPLES and not self._is_repetition(kind, numbers):
             self._samples.append(
                 MemorySample(
@@ -227,21 +233,22 @@ class LedgerRecorder:
                     pool_bytes=min(self._pool_bytes, numbers.reserved_bytes),
                     host_bytes=numbers.host,
                     name=name,
-                    others_bytes=self._others,
+                    others_bytes=others,
                 )
             )
             self._changes += 1
         self._cost += clock() - cost_begin
         return numbers
 
-    def _read_others(self, used: int) -> None:
+    def _read_others(self, used: int) -> int | None:
         if self._uuid is None:
             self._uuid = self._read_uuid()
         memory = read_device_memory(os.getpid()).get(self._uuid or "")
         before = self._used_before.get(self._uuid or "")
-        if memory is not None and before is not None:
-            estimate = estimate_others(used, memory, before)
-            self._others = self._others if estimate is None else estimate
+        if memory is None or before is None:
+            return self._others
+        estimate = estimate_others(used, memory, before)
+        return self._others if estimate is None else estimate
 
     def _is_repetition(self, kind: SampleKind, numbers: DeviceNumbers) -> bool:
         if kind not in (SampleKind.PERIODIC, SampleKind.OPERATOR) or not self._samples:

@@ -81,6 +81,16 @@ def read_numbers() -> DeviceNumbers:
     )
 
 
+def read_used_bytes() -> int:
+    """Read the used memory of the current device, in bytes.
+
+    Raises:
+        DriverError: The thread has no CUDA context, or the driver refused.
+    """
+    free, total = call(driver.cuMemGetInfo)
+    return int(total) - int(free)
+
+
 def _get_current(stats: Mapping[str, Any], name: str) -> int:
     """Return a statistic, 0 before the first allocation."""
     return int(stats[name]["all"]["current"]) if name in stats else 0

@@ -147,6 +147,7 @@ from graphviz_dash.model.ledger import SampleKind
 MIB = 1 << 20
 reads = []
 others = 0
+allocated = 0
 
 def read_device_memory(pid):
     reads.append(pid)
@@ -160,10 +161,12 @@ ledger._used_before = {"GPU-1": DeviceMemory(used=9 * MIB, process=None)}
 
 def sample(kind, outside):
     reserved = 200 * MIB
-    recorder.read_numbers = lambda: DeviceNumbers(outside * MIB + reserved, 0, reserved, 0, 0, 0)
+    used = outside * MIB + reserved
+    recorder.read_numbers = lambda: DeviceNumbers(used, 0, reserved, 0, 0, 0)
+    recorder.read_used_bytes = lambda: used + allocated * MIB
     ledger.sample(kind)
     rows = ledger._samples
-    print(len(reads), rows[-1].others_bytes // MIB)
+    print(len(reads), len(rows), rows[-1].others_bytes // MIB)
 
 sample(SampleKind.CONTEXT, 800)
 sample(SampleKind.CAPTURE_BEGIN, 800)
@@ -173,6 +176,9 @@ sample(SampleKind.INSTANTIATION, 1_100)
 sample(SampleKind.CAPTURE_BEGIN, 1_100)
 sample(SampleKind.PERIODIC, 1_100)
 others = 0
+allocated = 64
+sample(SampleKind.PERIODIC, 1_164)
+allocated = 0
 sample(SampleKind.CAPTURE_END, 800)
 """
 
@@ -182,5 +188,15 @@ def test_captures_read_other_processes_only_after_a_change() -> None:
     command = [sys.executable, "-c", CAPTURES]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     rows = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
-    # Number of readings, memory of other processes and the driver.
-    assert rows == [(1, 9), (1, 9), (1, 9), (2, 309), (2, 309), (3, 309), (4, 9)], done.stderr
+    # Number of readings and of samples, memory of other processes and the driver.
+    assert rows == [
+        (1, 1, 9),
+        (1, 2, 9),
+        (1, 3, 9),
+        (2, 4, 309),
+        (2, 5, 309),
+        # A periodic sample that repeats the last, and one during an allocation.
+        (3, 5, 309),
+        (4, 5, 309),
+        (5, 6, 9),
+    ], done.stderr
