@@ -312,6 +312,7 @@ class _OutsideParts:
             (span for span in ledger.spans if span.kind not in _NO_CAUSES),
             key=lambda span: span.start_ns,
         )
+        self._graphs = {graph.graph for graph in ledger.graphs}
         self._instantiations = [s for s in ledger.spans if s.kind is SpanKind.INSTANTIATE]
         captures = [span.start_ns for span in ledger.spans if span.kind is SpanKind.CAPTURE]
         self._first_capture = min(captures, default=self._end)
@@ -368,7 +369,8 @@ class _OutsideParts:
         if span is not None and span.kind is SpanKind.NCCL:
             return LedgerPart.NCCL, span.name, False
         if sample.time_ns <= self._end:
-            return LedgerPart.KERNELS, span.name if span else self._name_program(sample), False
+            name = span.name if span else self._name_program(sample)
+            return LedgerPart.KERNELS, name, name in self._graphs
         return LedgerPart.REMAINDER, "", False
 
     def _name_program(self, sample: MemorySample) -> str:

@@ -83,6 +83,19 @@ def test_growth_is_listed_by_what_ran() -> None:
     }
 
 
+def test_growth_during_a_capture_has_one_cause() -> None:
+    samples = (
+        *SAMPLES[:4],
+        sample(3_110, SampleKind.PERIODIC, 656, 420),
+        sample(3_120, SampleKind.CAPTURE_END, 662, 420, 100, "graph-0"),
+    )
+    spans = (span(SpanKind.CAPTURE, 3_050, 3_120, "graph-0"),)
+    built = build_memory_ledger(make_ledger(samples=samples, spans=spans))
+    assert built is not None
+    rows = [g for g in built.growths if g.cause == "graph-0"]
+    assert [(g.part, g.is_graph) for g in rows] == [(LedgerPart.KERNELS, True)]
+
+
 def test_a_process_group_is_its_own_part() -> None:
     spans = (span(SpanKind.NCCL, 2_050, 2_450, "init_process_group"),)
     built = build_memory_ledger(make_ledger(spans=spans))
