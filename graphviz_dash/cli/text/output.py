@@ -190,10 +190,12 @@ def _format_lines(table: Table) -> Iterator[str]:
         yield "  ".join(row).rstrip()
 
 
-def print_more(count: int, visible_count: int) -> None:
-    """Print the number of rows or parts beyond ``visible_count``; nothing if all are shown."""
+def print_more(count: int, visible_count: int, remedy: str = "--json has all") -> None:
+    """Print the number of rows or parts beyond ``visible_count``, and how to see them; nothing if
+    all are shown.
+    """
     if count > visible_count:
-        click.echo(f"and {format_count(count - visible_count)} more; --json has all")
+        click.echo(f"and {format_count(count - visible_count)} more; {remedy}")
 
 
 def print_heading(text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
@@ -38,6 +39,8 @@ from graphviz_dash.features.ledger.narrative import (
 )
 from graphviz_dash.narrative.columns import omit_empty_columns
 from graphviz_dash.units import format_bytes, format_ns
+
+_REMEDY: Final = "--graphs sets the number"
 
 
 def print_ledgers(
@@ -106,14 +109,14 @@ def _print_growths(ledger: MemoryLedger, count: int) -> None:
         return
     print_heading("Growth outside the allocator")
     print_rows(GROWTH_COLUMNS, rows[:count])
-    print_more(len(rows), min(count, len(rows)))
+    print_more(len(rows), min(count, len(rows)), _REMEDY)
 
 
 def _print_graphs(report: LedgerReport, count: int) -> None:
     print_heading("Graphs, largest first")
     largest = report.largest_graphs[:count]
     print_rows(omit_empty_columns(GRAPH_COLUMNS, largest), largest)
-    print_more(len(report.graphs), len(largest))
+    print_more(len(report.graphs), len(largest), _REMEDY)
 
 
 def _print_startup(startup: StartupLedger) -> None:
