@@ -43,7 +43,7 @@ FORBIDDEN = {
     "importers": WEB | {"plotly", "pandas"},
     "narrative": WEB | {"plotly", "pandas", "graphviz_dash.ingest", "graphviz_dash.bundle"},
     "cli": WEB | {"plotly", "pandas", "graphviz_dash.ui"},
-    "commands": WEB | {"plotly", "pandas", "graphviz_dash.ui"},
+    "commands": WEB | {"plotly", "pandas", "fsspec", "asyncio", "graphviz_dash.ui"},
     "guidance": WEB | {"plotly", "pandas", "graphviz_dash.ingest", "graphviz_dash.bundle"},
     "ui": {"graphviz_dash.cli", "graphviz_dash.features", "graphviz_dash.app"},
     "features": {"graphviz_dash.app"},

@@ -10,7 +10,6 @@ from enum import Enum
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-import fsspec
 from msgspec import Struct
 
 from graphviz_dash.bundle.files import NOT_UTF8, check_utf8, is_utf8
@@ -161,6 +160,8 @@ def _is_skipped(file: str, path: str) -> bool:
 
 
 def _open_file_system(address: str) -> tuple[Any, str]:
+    import fsspec  # imports asyncio and codecs, which no local path needs
+
     protocol = address.partition("://")[0]
     for library in _VERBOSE_LIBRARIES:
         logging.getLogger(library).setLevel(logging.CRITICAL)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -195,6 +196,15 @@ class TestHelp:
 
 
 class TestLoading:
+    def test_garbage_is_collected_rarely_while_a_command_runs(
+        self, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+    ) -> None:
+        command = click.Command("ls", callback=lambda: click.echo(gc.get_threshold()[0]))
+        monkeypatch.setattr(cli, "get_command", lambda *_: command)
+        before = gc.get_threshold()
+        assert int(invoke("ls").out) >= 50_000
+        assert gc.get_threshold() == before
+
     def test_a_listing_loads_no_engine(self, folder: Path) -> None:
         code = (
             "import json, sys; from graphviz_dash.app.cli.main import main; "
