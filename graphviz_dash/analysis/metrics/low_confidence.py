@@ -9,6 +9,7 @@ from statistics import median
 from typing import Final
 
 from graphviz_dash.analysis.metrics.caveats import Caveat, CaveatCode, make_caveat
+from graphviz_dash.analysis.metrics.program_step import list_step_times
 from graphviz_dash.analysis.metrics.recorded_step import compute_recorded_step, find_long_steps
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue, compute_cpu_loop, get_step_times
 from graphviz_dash.analysis.metrics.thresholds import (
@@ -288,13 +289,14 @@ def _check_uneven_steps(run: Run, figures: Mapping[str, MetricValue]) -> Iterato
         or traced_ns >= MIN_OBSERVER_EFFECT * mean
     ):
         return
-    summary = summarise(run.recording.step_ns)
-    long_count, share = find_long_steps(run.recording)
+    times = list_step_times(run)
+    summary = summarise(times)
+    long_count, share = find_long_steps(times)
     if summary is not None and share > MAX_LONG_STEP_SHARE:
         yield make_caveat(
             CaveatCode.UNEVEN_STEPS,
             long_count=long_count,
-            count=len(run.recording.step_ns),
+            count=len(times),
             share=share,
             mean=mean,
             median=summary.median,

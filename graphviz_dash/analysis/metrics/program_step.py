@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from msgspec.structs import replace
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.metrics.loop_columns import (
@@ -38,7 +37,7 @@ def compute_program_step(run: Run) -> RecordedStep | Missing:
     """Compute the step of the program's loop.
 
     A server whose steps have no synchronization has the intervals of its graph families. If a few
-    long steps take most of the time, such as waits for requests, the median of an engine covers all
+    long steps take most of the time, such as waits for requests, the step of an engine covers all
     its steps, also those after the traced window.
     """
     recording, loop = run.recording, run.loop
@@ -56,7 +55,7 @@ def compute_program_step(run: Run) -> RecordedStep | Missing:
     periods = list_engine_periods(loop)
     if not periods or not step.is_median or not has_mostly_long_steps(recording):
         return step
-    return replace(step, median=summarise_steps(periods), times=periods)
+    return _summarise_periods(periods)
 
 
 def _summarise_periods(periods: Sequence[int]) -> RecordedStep:

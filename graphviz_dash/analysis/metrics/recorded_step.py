@@ -163,9 +163,9 @@ def summarise_steps(times: Sequence[float] | Floats) -> StepFigure:
     return StepFigure(summary.median, summary.spread)
 
 
-def find_long_steps(recording: Recording) -> tuple[int, float]:
+def find_long_steps(step_ns: Sequence[float]) -> tuple[int, float]:
     """Return the number of steps above LONG_STEP_MEDIANS medians, and their share of the time."""
-    times = np.array(recording.step_ns, dtype=np.float64)
+    times = np.array(step_ns, dtype=np.float64)
     if not times.sum():
         return 0, 0.0
     long_times = times[times > LONG_STEP_MEDIANS * float(np.median(times))]
@@ -174,7 +174,7 @@ def find_long_steps(recording: Recording) -> tuple[int, float]:
 
 def has_mostly_long_steps(recording: Recording | None) -> bool:
     """Check whether a few long steps take most of the time, such as waits for requests."""
-    return recording is not None and find_long_steps(recording)[1] > MAX_LONG_STEP_SHARE
+    return recording is not None and find_long_steps(recording.step_ns)[1] > MAX_LONG_STEP_SHARE
 
 
 def _find_distance(long_steps: Ints) -> int | None:

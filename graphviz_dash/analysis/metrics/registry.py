@@ -211,8 +211,8 @@ _PROGRAM = (
         "recorded_mean", "Mean step in program loop", _NS, _RECORDED, _LOW,
         "For a recorded program: total time of the same steps without pauses, with the final wait "
         "for the GPU, divided by their number. The 95% interval comes from blocks of steps; there "
-        "is none if the final wait exceeds a step. It compares recorded runs if one of them has no "
-        "median.",
+        "is none if the final wait exceeds a step, or for all steps of an engine. It compares "
+        "recorded runs if one of them has no median.",
     ),
     Metric(
         "recorded_pauses", "Pauses in program loop", _NS, _RECORDED, _LOW,

@@ -394,6 +394,7 @@ def test_the_step_of_an_engine_covers_all_its_steps(name: str) -> None:
     text = format_recorded_steps(comparison["default-sizes"])
     assert text == "" or text.startswith(f"median step {format_ns(step.median.ns)},")
     assert step.median.ns == pytest.approx(float(np.median(periods)), rel=0.01)
+    assert step.mean.ns == pytest.approx(float(np.mean(periods)))
 
 
 def compute_loop_figures(run: Run) -> dict[str, float | None]:
