@@ -19,7 +19,11 @@ from graphviz_dash.analysis.comparison.unseen_graphs import find_unseen_graphs
 from graphviz_dash.analysis.comparison.verdict import decide_outcome
 from graphviz_dash.analysis.doctor import has_differing_replays
 from graphviz_dash.analysis.metrics import run_selection
-from graphviz_dash.analysis.metrics.graph_coverage import Coverage, compute_coverage
+from graphviz_dash.analysis.metrics.graph_coverage import (
+    Coverage,
+    compute_coverage,
+    explain_eager_window,
+)
 from graphviz_dash.analysis.metrics.low_confidence import count_while_nodes, find_caveats
 from graphviz_dash.analysis.metrics.recorded_step import StepStatistic
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue
@@ -50,7 +54,6 @@ from graphviz_dash.analysis.trace.integrity import (
 from graphviz_dash.analysis.trace.steps import Step, find_steps
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import Experiment, Run
-from graphviz_dash.units import format_count
 
 TracedSteps: TypeAlias = Mapping[str, tuple[Step, ...]]
 """Traced steps by run name."""
@@ -89,21 +92,21 @@ class TracedWork(Struct, frozen=True):
         if isinstance(steps, Missing):
             return steps
         coverage = compute_coverage(run.replay_trace, steps)
-        if isinstance(coverage, Missing) or coverage.nodes or run.recording is None:
+        if isinstance(coverage, Missing) or coverage.nodes:
             return coverage
-        replays = sum(graph.replays for graph in run.recording.graphs)
-        if not replays:
-            return coverage
-        return Missing(
-            Fact.GRAPH_STEPS,
-            "the traced window has only steps without a graph; outside it, the program replayed "
-            f"graphs {format_count(replays)} times",
-        )
+        return explain_eager_window(run) or coverage
 
     def divide_time(
-        self, run: Run, step: MetricValue, figures: Mapping[str, MetricValue]
+        self,
+        run: Run,
+        step: MetricValue,
+        figures: Mapping[str, MetricValue],
+        coverage: Coverage | Missing,
     ) -> TimeByCategory | Missing:
-        """Break down ``step`` by category, or the traced step time if only that is known."""
+        """Break down ``step`` by category, or the traced step time if only that is known. Missing
+        if ``coverage`` shows that no traced step is like the others."""
+        if isinstance(coverage, Missing) and coverage.fact is Fact.GRAPH_STEPS:
+            return coverage
         busy, traced_ns = figures["gpu_busy"], figures["traced_step_time"]
         divided_ns = traced_ns if self.lacks_clean_times else step
         if divided_ns.value is None or busy.value is None or run.replay_trace is None:
@@ -316,7 +319,7 @@ def _compare_run(
             speedup, replays_match=replays_match, failed=bool(run.manifest.failures)
         ),
         replays_match=replays_match,
-        time_by_category=work.divide_time(run, step, figures),
+        time_by_category=work.divide_time(run, step, figures, inputs.coverage),
         coverage=inputs.coverage,
         waterfall=inputs.waterfall,
         compile_parts=compiled_run

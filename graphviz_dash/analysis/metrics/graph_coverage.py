@@ -21,7 +21,9 @@ from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.lanes import link_trace_launches
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.run import Run
 from graphviz_dash.model.trace import Trace
+from graphviz_dash.units import format_count
 
 
 class Reason(StrEnum):
@@ -91,6 +93,20 @@ def compute_coverage(trace: Trace, traced_steps: Sequence[Step]) -> Coverage | M
         eager=_group_eager_work(
             trace, launch[outside], duration[outside], len(traced_steps), total_ns
         ),
+    )
+
+
+def explain_eager_window(run: Run) -> Missing | None:
+    """Explain why traced steps without a graph say nothing about the others; None if the recorded
+    program replayed no graph.
+    """
+    replays = sum(graph.replays for graph in run.recording.graphs) if run.recording else 0
+    if not replays:
+        return None
+    return Missing(
+        Fact.GRAPH_STEPS,
+        "the traced window has only steps without a graph; outside it, the program replayed "
+        f"graphs {format_count(replays)} times",
     )
 
 

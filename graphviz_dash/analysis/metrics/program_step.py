@@ -69,6 +69,13 @@ def list_step_times(run: Run) -> Sequence[float]:
     return () if isinstance(step, Missing) else step.times
 
 
+def list_recorded_times(run: Run) -> Sequence[float]:
+    """List the recorded steps with pauses, or all intervals behind the median, in ns."""
+    step_ns = () if run.recording is None else run.recording.step_ns
+    times = list_step_times(run)
+    return times if len(times) > len(step_ns) else step_ns
+
+
 def explain_not_recorded(run: Run) -> Missing:
     """Explain why a run has no step of a program's loop."""
     if run.manifest.sources:

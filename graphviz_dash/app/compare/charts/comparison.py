@@ -9,6 +9,7 @@ from typing import Final
 import plotly.graph_objects as go
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
+from graphviz_dash.analysis.metrics.program_step import list_recorded_times
 from graphviz_dash.analysis.step_comparison.time_by_category import (
     WAITING_FOR_RANKS,
     TimeByCategory,
@@ -169,11 +170,11 @@ def _compute_right_margin(names: Sequence[str]) -> int:
     return 8 + round(_CHARACTER_WIDTH * max(0.0, *ends))
 
 
-def _list_iterations(run: Run) -> list[int]:
+def _list_iterations(run: Run) -> Sequence[float]:
     """Return the ns of each clean iteration, or of each recorded step on the CPU."""
     if run.clean is not None:
         return [step.wall_ns for step in run.clean.steps]
-    return list(run.recording.step_ns) if run.recording else []
+    return list_recorded_times(run)
 
 
 def draw_break_even(comparison: Comparison, run: RunComparison, theme: Theme) -> go.Figure | None:

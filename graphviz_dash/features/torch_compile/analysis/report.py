@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from graphviz_dash.analysis.absence import explain_missing
+from graphviz_dash.analysis.metrics.graph_coverage import explain_eager_window
 from graphviz_dash.analysis.metrics.program_step import compute_program_step
 from graphviz_dash.analysis.metrics.recorded_step import StepStatistic
 from graphviz_dash.analysis.metrics.run_metrics import compute_clean_step_ns, get_step_times
@@ -80,7 +81,7 @@ def build_compile_report(
     if compilation is None:
         return Missing(Fact.COMPILATION, "nothing was compiled during recording")
     time = _get_step_time(run, compilation, traced_steps)
-    step_ns, statistic = _get_step_ns(run)
+    step_ns, statistic = _get_step_ns(run, time)
     runs_freely = compute_clean_step_ns(run) is None
     causes = find_compile_causes(
         compilation,
@@ -144,12 +145,18 @@ def _compute_process_medians(run: Run) -> list[float]:
     return [median(times) for times in series if times]
 
 
-def _get_step_ns(run: Run) -> tuple[float | Missing, StepStatistic | None]:
+def _get_step_ns(
+    run: Run, time: StepTime | Missing
+) -> tuple[float | Missing, StepStatistic | None]:
     clean = compute_clean_step_ns(run)
     if clean is not None:
         return clean, None
     if run.recording is None:
         return explain_missing(run, Fact.STEP_TIMES), None
+    if not isinstance(time, Missing) and not time.graph_launches:
+        eager_window = explain_eager_window(run)
+        if eager_window is not None:
+            return eager_window, None
     step = compute_program_step(run)
     if isinstance(step, Missing):
         return step, None

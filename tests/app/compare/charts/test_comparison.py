@@ -8,6 +8,7 @@ import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import Comparison
+from graphviz_dash.analysis.metrics.program_step import list_step_times
 from graphviz_dash.analysis.step_comparison.time_by_category import WAITING_FOR_RANKS
 from graphviz_dash.analysis.step_comparison.waterfall import Waterfall
 from graphviz_dash.app.compare.charts.comparison import (
@@ -149,6 +150,14 @@ def test_every_iteration_is_a_point(recorded: Comparison) -> None:
     shown = [name.replace("<br>", "") for name in figure.layout.xaxis.ticktext]
     assert shown == [run.name for run in recorded.runs]
     assert max(name.count("<br>") for name in figure.layout.xaxis.ticktext) == 2
+
+
+def test_points_of_an_engine_are_the_steps_of_its_median() -> None:
+    comparison = compared_sample("recorded-vllm")
+    figure = draw_iterations(comparison, "light")
+    assert figure is not None
+    (points,) = figure.data
+    assert list(points.y) == list_step_times(comparison["default-sizes"].run)[::2]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
