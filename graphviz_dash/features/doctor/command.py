@@ -31,7 +31,7 @@ from graphviz_dash.bundle.staging import create_scratch_folder
 from graphviz_dash.cli.loading import open_run
 from graphviz_dash.cli.options import JSON_OPTION
 from graphviz_dash.cli.text.brief import add_all_option, limit_output
-from graphviz_dash.cli.text.output import print_heading, print_json
+from graphviz_dash.cli.text.output import print_heading, print_json, print_text
 from graphviz_dash.errors import GraphvizDashError, InputError, MissingRequirementError
 from graphviz_dash.features.doctor.document import build_doctor_document
 from graphviz_dash.features.doctor.replay_document import build_replay_check_document
@@ -39,6 +39,7 @@ from graphviz_dash.features.doctor.replay_text import print_replay_check
 from graphviz_dash.features.doctor.support_report import format_support_report
 from graphviz_dash.features.doctor.text import print_diagnosis, print_trace_blockers
 from graphviz_dash.features.torch_compile.analysis.report import CompileReport, build_compile_report
+from graphviz_dash.features.torch_compile.narrative import summarize_compilation
 from graphviz_dash.features.torch_compile.text import print_causes, print_rules
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
@@ -276,18 +277,22 @@ def _report_bundles(bundles: list[Path], as_json: bool, everything: bool, *, rep
 def _print_examination(result: _Examination, *, is_only_run: bool, everything: bool) -> None:
     name = None if is_only_run else result.name
     replays = result.replays
-    if replays is not None and replays.fault_count:
+    has_faults = replays is not None and replays.fault_count > 0
+    if replays is not None and has_faults:
         print_replay_check(name, replays)
     if result.diagnosis is not None:
-        if replays is not None and replays.fault_count:
+        if has_faults:
             print_heading("Capture")
         has_cause = replays is not None and replays.has_cause
         diagnosis = omit_unexplained(result.diagnosis) if has_cause else result.diagnosis
         print_diagnosis(name, diagnosis, everything=everything)
     if result.compilation is not None:
+        if name is not None and result.diagnosis is None and not has_faults:
+            print_heading(name)
+        print_text(summarize_compilation(result.compilation))
         print_causes(result.compilation.causes, _MAX_CAUSES)
-    if result.compilation is not None and everything:
-        print_rules(result.compilation.rules)
+        if everything:
+            print_rules(result.compilation.rules)
     if result.prediction is not None:
         print_trace_blockers(result.prediction)
     if replays is not None and not replays.fault_count:

@@ -122,6 +122,12 @@ def test_a_bundle_without_a_report_is_refused(tmp_path: Path, invoke: Invoke) ->
     assert "graphviz-dash doctor --workload NAME" in result.err
 
 
+def test_compiled_runs_without_a_cause_have_a_name_and_a_sentence(invoke: Invoke) -> None:
+    text = " ".join(invoke("doctor", "--bundle", str(SAMPLES / "mlp-train")).out.split())
+    assert text.startswith("compile-default 1 compilation, 0 graph launches per step.")
+    assert " compile 1 compilation, 2 graph launches per step. No recorded cause" in text
+
+
 def test_an_imported_run_tells_what_its_trace_shows(tmp_path: Path, invoke: Invoke) -> None:
     sample = SAMPLES / "sync-in-step" / "eager" / "traces" / "replay.json.gz"
     assert invoke("import", str(sample), "-o", str(tmp_path / "imported")).code == 0
