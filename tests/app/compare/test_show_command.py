@@ -27,3 +27,15 @@ def test_an_unreadable_run_next_to_it_does_not_matter(invoke: Invoke, tmp_path: 
     broken = shutil.copytree(SAMPLES / "experts" / "parallel", tmp_path / "parallel")
     (broken / "parallel.json.gz").write_bytes(b"no gzip")
     assert get_dependency_source(invoke, run) == "memory"
+
+
+def test_only_graphs_of_which_json_has_all_say_so(invoke: Invoke) -> None:
+    """The document has no list of captures, and the recorder stops counting steps at the window."""
+    run = str(SAMPLES / "recorded-server" / "vllm-sizes")
+    lines = invoke("show", run, "--all", "--nodes", "0").out.splitlines()
+    graphs = json.loads(invoke("show", run, "--json", "--nodes", "0").out)["graphs"]
+    assert [line for line in lines if line.startswith("and ")] == [
+        "and 155 more",
+        f"and {len(graphs) - 16} more; --json has all",
+    ]
+    assert "iterations  301 timed, 40 traced, of the first 378 steps" in lines

@@ -81,8 +81,8 @@ def _format_heading(run: RunComparison, recording: Recording) -> str:
         steps = "no steps detected in the program"
     else:
         steps = (
-            f"{format_count(recording.steps)} steps, {len(recording.step_ns):,} timed, "
-            f"{recording.window_steps:,} traced; a step ends at: {recording.boundary}"
+            f"{len(recording.step_ns):,} timed, {recording.window_steps:,} traced, of the first "
+            f"{pluralize(recording.steps, 'step')}; a step ends at: {recording.boundary}"
         )
     omitted = len(recording.graphs) - MAX_LISTED
     more = f"; {omitted:,} more captures not listed" if omitted > 0 else ""

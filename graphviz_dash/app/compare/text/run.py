@@ -141,8 +141,8 @@ def print_facts(run: Run) -> None:
         "iterations": f"{work.warmup} warm-up, {work.iterations} clean, "
         f"{work.traced_iterations} traced"
         if run.recording is None
-        else f"{work.iterations} timed, {work.traced_iterations} traced, of "
-        f"{run.recording.steps} recorded steps",
+        else f"{work.iterations} timed, {work.traced_iterations} traced, of the first "
+        f"{pluralize(run.recording.steps, 'step')}",
         "mode": manifest.mode.value + ("" if rank is None else f", rank {format_count(rank)}"),
         **_format_ranks(manifest),
         "status": manifest.status,
@@ -225,6 +225,7 @@ def print_recorded_captures(run: Run) -> None:
         print_text(note)
     if recording.graphs:
         print_rows(CAPTURE_COLUMNS, recording.graphs[:_MAX_CAPTURES])
-        print_more(len(recording.graphs), _MAX_CAPTURES)
+        if len(recording.graphs) > _MAX_CAPTURES:
+            click.echo(f"and {format_count(len(recording.graphs) - _MAX_CAPTURES)} more")
     else:
         click.echo("  no captures")

@@ -29,6 +29,6 @@ def test_a_long_list_of_captures_stands_folded_below_what_the_steps_were(
     assert not page.exception
     assert [expander.label for expander in page.expander] == folded
     said = [str(piece.value) for piece in page.get("html")]
-    assert "traced; a step ends at" in said[0]
+    assert " traced, of the first " in said[0]
     assert ("<table" in said[0]) is not bool(folded)
     assert any("captured at" in piece for piece in said)
