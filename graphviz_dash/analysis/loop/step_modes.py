@@ -128,26 +128,33 @@ def _find_range(values: Ints) -> tuple[int, int] | None:
 
 
 def _estimate_times(columns: LoopColumns, rows: Ints) -> Floats:
-    """Estimate the time of each step: the median interval to the next step among similar ones.
+    """Estimate the time of each step: the median interval to the next step among similar ones, or
+    of its mode if none of these was timed.
 
     Single intervals include waits for requests. Captures have no time.
     """
+    mode = [column[rows] for column in (columns.kind, columns.family, columns.phase)]
     bucket = np.ceil(4 * np.log2(np.maximum(columns.real[rows], 1))).astype(np.int64)
-    keys = (columns.kind, columns.family, columns.phase, columns.member)
-    groups = np.stack((*(column[rows] for column in keys), bucket))
-    _, positions = np.unique(groups, axis=1, return_inverse=True)
-    positions = positions.ravel()
     period = columns.period_ns[rows].astype(np.float64)
     period[period == NONE] = np.nan
+    similar = _compute_group_medians([*mode, columns.member[rows], bucket], period)
+    times = np.where(np.isnan(similar), _compute_group_medians(mode, period), similar)
+    return np.where(columns.kind[rows] == CAPTURE, 0.0, times)
+
+
+def _compute_group_medians(keys: Sequence[Ints], period: Floats) -> Floats:
+    """Compute the median period of the steps with equal keys, for each step; NaN without any."""
+    _, positions = np.unique(np.stack(keys), axis=1, return_inverse=True)
+    positions = positions.ravel()
     medians = np.full(int(positions.max()) + 1, np.nan)
     timed_rows = np.flatnonzero(np.isfinite(period))
     timed_rows = timed_rows[np.argsort(positions[timed_rows], kind="stable")]
     if not len(timed_rows):
-        return np.full(len(rows), np.nan)
+        return np.full(len(period), np.nan)
     groups_with_times, starts = np.unique(positions[timed_rows], return_index=True)
     for group, values in zip(
         groups_with_times.tolist(), np.split(period[timed_rows], starts[1:]), strict=True
     ):
         medians[group] = np.median(values)
-    times: Floats = np.where(columns.kind[rows] == CAPTURE, 0.0, medians[positions])
-    return times
+    group_medians: Floats = medians[positions]
+    return group_medians

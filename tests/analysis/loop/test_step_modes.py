@@ -13,6 +13,7 @@ from graphviz_dash.features.ladder.narrative import summarize_loop
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.loop import StepKind
 from tests.loops import EAGER_NS, make_server, replay_ns
+from tests.samples import SAMPLES
 
 
 def load_report(folder: Path) -> LoopReport:
@@ -144,3 +145,17 @@ def test_steps_without_intervals_have_no_times(tmp_path: Path) -> None:
     modes = summarize_modes(columns, run.loop.families, {})
     assert {mode.kind for mode in modes} >= {StepKind.REPLAY, StepKind.CAPTURE}
     assert [(mode.step_time, mode.time_share) for mode in modes] == [(None, None)] * len(modes)
+
+
+def test_steps_of_untimed_sizes_count_with_the_median_of_their_mode() -> None:
+    """35 of 54 decode steps came after the traced window had opened, at sizes without a time."""
+    report = load_report(SAMPLES / "recorded-batching" / "interval-32")
+    shares = [
+        (mode.steps, mode.step_time.median, mode.time_share)
+        for mode in report.modes
+        if mode.time_share is not None and mode.step_time is not None
+    ]
+    total_ns = sum(steps * median for steps, median, _ in shares)
+    assert [steps for steps, _, _ in shares] == [54, 37]
+    for steps, median, share in shares:
+        assert share == pytest.approx(steps * median / total_ns, abs=0.01)
