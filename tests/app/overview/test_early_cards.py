@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Final
 
 import msgspec
 import pytest
@@ -26,6 +27,7 @@ from graphviz_dash.ui.state import catalogue
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry
 from graphviz_dash.ui.state.uploads import UPLOADS
 from tests.builders import make_run
+from tests.ui.appearance import turn
 from tests.ui.tabs import Theme, tab
 from tests.ui.waits import idle
 
@@ -132,28 +134,34 @@ GET_PLACES = """root => ["h1", ".places", ".card-head", "article.card", "article
   .map(place => [place.x, place.y, place.height])"""
 
 
+SCREENS: Final[tuple[tuple[int, Theme], ...]] = ((1280, "light"), (1600, "dark"), (1100, "light"))
+
+
 @pytest.mark.ui
-@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (1600, "dark"), (1100, "light")])
 def test_the_page_draws_its_rows_where_the_early_ones_are(
-    visitor: BrowserContext,
-    dashboard: str,
-    monkeypatch: pytest.MonkeyPatch,
-    width: int,
-    theme: Theme,
+    visitor: BrowserContext, dashboard: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with tab(visitor, width, 860, theme) as page:
+    with tab(visitor) as page:
         page.goto(f"{dashboard}/?view=Table")
         idle(page)
         expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
-        # Folders with longer names than the window has place for.
-        page.eval_on_selector(".places", "one => { one.textContent = one.textContent.repeat(4) }")
-        drawn = page.evaluate(GET_PLACES, '[data-testid="stApp"]')
-        colours = page.evaluate(GET_COLOURS, '[data-testid="stApp"]')
+        names = page.locator(".places").inner_text() * 4
+        drawn = []
+        for width, theme in SCREENS:
+            page.set_viewport_size({"width": width, "height": 860})
+            turn(page, theme)
+            # Folders with longer names than the window has place for.
+            page.eval_on_selector(".places", "(one, names) => { one.textContent = names }", names)
+            app = '[data-testid="stApp"]'
+            drawn.append((page.evaluate(GET_PLACES, app), page.evaluate(GET_COLOURS, app)))
         show_early_rows(page, dashboard, monkeypatch)
-        assert page.evaluate(GET_PLACES, ".early") == [
-            pytest.approx(place, abs=1) for place in drawn
-        ]
-        assert page.evaluate(GET_COLOURS, ".early") == colours
+        for (width, theme), (places, colours) in zip(SCREENS, drawn, strict=True):
+            page.set_viewport_size({"width": width, "height": 860})
+            page.emulate_media(color_scheme=theme)
+            assert page.evaluate(GET_PLACES, ".early") == [
+                pytest.approx(place, abs=1) for place in places
+            ]
+            assert page.evaluate(GET_COLOURS, ".early") == colours
 
 
 GET_COLOURS = """root => {
