@@ -23,6 +23,7 @@ from tests.ui.appearance import (
 )
 from tests.ui.standing import follow, lent
 from tests.ui.tabs import THEMES, Overheard, tab
+from tests.ui.test_buttons import list_buttons, list_odd_buttons
 from tests.ui.test_looks import CHART, VIEWS
 from tests.ui.waits import idle
 
@@ -42,6 +43,12 @@ PAGES: Final = {
     "export": ("export?experiment=mlp-train", ".perfetto button"),
 }
 """Each page with an experiment that it can draw, and an element to wait for."""
+
+MADE_LAST: Final = {
+    "timeline": ".timeline .buttons button",
+    "export": ".perfetto .row button",
+}
+"""Button that the script of a component makes last."""
 
 WIDTHS: Final = (2560, 1681, 1441, 1424, 1241, 1100, 921, 841, 701, 641, 481, 441, 360)
 """Narrowest windows of each layout in the style sheets and Streamlit.
@@ -239,6 +246,16 @@ def test_every_page_is_visited() -> None:
 def test_it_is_drawn(visit: Visit) -> None:
     expect(visit.page.locator(".pages [aria-current]")).to_be_visible()
     assert visit.page.locator('[data-testid="stException"]').count() == 0
+
+
+@pytest.mark.parametrize("visit", [name for name in PAGES if name != "graph"], indirect=True)
+def test_its_buttons_have_one_style_in_two_sizes(visit: Visit) -> None:
+    """test_buttons.py looks at the page of a graph without a selected node."""
+    expect(visit.page.locator(MADE_LAST.get(visit.name, "h1")).first).to_be_visible()
+    found = list_buttons(visit.page)
+    kinds = {button.kind for button in found}
+    assert kinds >= ({"page", "component"} if visit.name in MADE_LAST else {"page"})
+    assert list_odd_buttons(found) == []
 
 
 @pytest.mark.parametrize("visit", [name for name in PAGES if name not in VIEWS], indirect=True)
