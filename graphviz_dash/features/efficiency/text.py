@@ -80,7 +80,8 @@ def _print_graphs(report: EfficiencyReport, *, everything: bool) -> None:
 
 def _print_groups(report: EfficiencyReport, key: GroupKey, *, everything: bool) -> None:
     groups = group_limits(report, key)
-    print_heading(f"Time above the limit by {key.value}")
+    has_limits = not isinstance(report.choice, Missing)
+    print_heading(f"Time {'above the limit ' if has_limits else ''}by {key.value}")
     rows = groups if everything else groups[:_BRIEF_GROUPS]
     columns = list_group_columns(report, key.value.capitalize())
     if not everything:

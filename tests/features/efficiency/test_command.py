@@ -93,6 +93,7 @@ def test_without_limits(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None
     assert result.code == 0
     assert "Limits are unknown" in result.out
     assert "graphviz-dash bench limits" in result.out
+    assert "\nTime by operator\n" in result.out
 
 
 def test_a_trace_of_an_eager_step(invoke: Invoke, limits: str) -> None:

@@ -115,10 +115,11 @@ def _show_groups(
     )
     groups = group_limits(report, key)[:_MAX_ROWS]
     widget = f"limit-groups-{identity}-{key.value}"
+    title = "Time" if isinstance(report.choice, Missing) else "Time above the hardware limit"
     show_rows(
         list_group_columns(report, _LABELS[key.value].capitalize()),
         groups,
-        "Time above the hardware limit, largest first; selecting a row highlights its nodes",
+        f"{title}, largest first; selecting a row highlights its nodes",
         key=widget,
         on_select="ignore"
         if find is None
