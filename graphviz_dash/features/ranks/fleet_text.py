@@ -47,10 +47,11 @@ def print_fleet_answer(findings: FleetFindings) -> None:
     if findings.launch_bound is not None:
         least, median, maximum, worst = map(format_percent, findings.launch_bound)
         name = findings.launch_bound_worst
-        print_text(
-            f"  launch-bound: {median} of a {period} (median), {least} minimum, {maximum} "
-            f"at the 95th percentile, {worst} maximum ({name})"
+        spread = (
+            f" (median), {least} minimum, {maximum} at the 95th percentile, {worst} maximum "
+            f"({name})"
         )
+        print_text(f"  launch-bound: {median} of a {period}{spread if findings.ranks > 1 else ''}")
     if findings.straggler is not None:
         awaited = findings.straggler
         print_text(

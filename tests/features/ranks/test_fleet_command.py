@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -34,6 +35,14 @@ def test_says_what_is_slow_and_what_differs(invoke: Invoke, traces: Path, tmp_pa
     assert "all but rank2" in result.out
     again = invoke("fleet", str(tables))
     assert again.out == result.out
+
+
+def test_a_single_trace_has_one_share(invoke: Invoke, traces: Path) -> None:
+    """Its median, minimum and maximum would be the same."""
+    trace = next(iter(sorted(traces.iterdir())))
+    lines = invoke("fleet", str(trace), "--workers", "1").out.splitlines()
+    (line,) = (line for line in lines if "launch-bound" in line)
+    assert re.fullmatch(r"  launch-bound: [\d.]+% of a step", line)
 
 
 def test_of_traces_without_steps_it_tells_traces(invoke: Invoke, tmp_path: Path) -> None:
