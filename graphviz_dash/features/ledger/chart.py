@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Final
+from typing import Any, Final
 
 import plotly.graph_objects as go
 
@@ -21,6 +21,9 @@ from graphviz_dash.units import format_bytes, format_ns
 
 _MAX_POINTS: Final = 400
 """Moments on the chart of memory."""
+
+_LOG_TICKS: Final = range(10, 50, 3)
+"""Powers of two at the ticks of the logarithmic axis, in bytes."""
 
 _TIME_AXIS: Final = "Seconds since the start of the process"
 
@@ -40,8 +43,12 @@ _PATTERNS: Final = {
 """Hatching of parts that share their colour with another part."""
 
 
-def draw_memory_ledger(ledger: MemoryLedger, theme: Theme) -> go.Figure:
-    """Draw the parts over time, as stacked areas."""
+def draw_memory_ledger(ledger: MemoryLedger, theme: Theme, *, log: bool = False) -> go.Figure:
+    """Draw the parts over time, as stacked areas.
+
+    With ``log``, draw a line for each part on a logarithmic axis, which shows small parts next to
+    large ones.
+    """
     moments = select_moments(ledger.moments)
     peak = max(moment.used for moment in moments)
     size, unit = (1 << 30, "GiB") if peak >= 4 << 30 else (1 << 20, "MiB")
@@ -55,12 +62,15 @@ def draw_memory_ledger(ledger: MemoryLedger, theme: Theme) -> go.Figure:
         figure.add_scatter(
             name=part.value,
             x=times,
-            y=[max(value, 0) / size for value in values],
+            y=[max(value, 0) / size or (None if log else 0.0) for value in values],
             mode="lines",
-            stackgroup="memory",
-            line={"width": 0.5, "color": colour, "shape": "hv"},
-            fillcolor=colour,
-            fillpattern={"shape": _PATTERNS.get(part, ""), "fgcolor": colour, "solidity": 0.25},
+            line={
+                "width": 2 if log else 0.5,
+                "color": colour,
+                "shape": "hv",
+                "dash": "dot" if log and part in _PATTERNS else None,
+            },
+            **({} if log else _build_area(part, colour)),
             hovertemplate=[
                 f"{part.value}<br>{format_bytes(value)}<extra></extra>" for value in values
             ],
@@ -68,7 +78,24 @@ def draw_memory_ledger(ledger: MemoryLedger, theme: Theme) -> go.Figure:
     apply_theme(figure, theme, 300)
     move_title_to_page(figure, _TIME_AXIS)
     figure.update_yaxes(title_text=f"{unit} of device memory")
+    if log:
+        ticks = [1 << power for power in _LOG_TICKS]
+        figure.update_yaxes(
+            type="log",
+            title_text="device memory of each part",
+            tickvals=[tick / size for tick in ticks],
+            ticktext=[format_bytes(tick) for tick in ticks],
+        )
     return figure
+
+
+def _build_area(part: LedgerPart, colour: str) -> dict[str, Any]:
+    """Build the settings of a stacked area."""
+    return {
+        "stackgroup": "memory",
+        "fillcolor": colour,
+        "fillpattern": {"shape": _PATTERNS.get(part, ""), "fgcolor": colour, "solidity": 0.25},
+    }
 
 
 def select_moments(moments: tuple[MemoryMoment, ...]) -> list[MemoryMoment]:

@@ -37,8 +37,10 @@ from graphviz_dash.ui.page.markup import (
     show_paragraph,
 )
 from graphviz_dash.ui.page.tables import format_row_table, show_rows
+from graphviz_dash.units import format_count
 
 _GROWTH_ROWS: Final = 12
+_LINEAR, _LOG = "linear", "logarithmic"
 
 
 def show_ledgers(selection: SelectedExperiment, reports: Sequence[LedgerReport]) -> None:
@@ -65,18 +67,22 @@ def _show_memory(selection: SelectedExperiment, report: LedgerReport) -> None:
     sentence = escape_html(describe_memory(memory)) + help_link
     show_markup(format_element("p", sentence, "sentence"))
     show_caption(describe_process(report.process))
+    scale = url_state.select_option("memory-scale", "Scale", [_LINEAR, _LOG])
     chart = get_figure(
         selection.key,
-        ("ledger-memory", report.run),
-        lambda theme: draw_memory_ledger(memory, theme),
+        ("ledger-memory", report.run, scale),
+        lambda theme: draw_memory_ledger(memory, theme, log=scale == _LOG),
     )
     if chart is not None:
         draw_figure(chart, "ledger-memory")
     columns = build_size_columns(label for label, _ in report.key_moments)
     parts, totals = list_size_rows(report)
     show_markup(format_row_table(columns, [("Parts", parts), ("Total", totals)]))
-    if growths := list_growths(memory)[:_GROWTH_ROWS]:
-        show_markup(format_row_table(GROWTH_COLUMNS, [("Growth outside the allocator", growths)]))
+    if growths := list_growths(memory):
+        title = "Growth outside the allocator"
+        if len(growths) > _GROWTH_ROWS:
+            title += f", {_GROWTH_ROWS} of {format_count(len(growths))}"
+        show_markup(format_row_table(GROWTH_COLUMNS, [(title, growths[:_GROWTH_ROWS])]))
     for text in (describe_workspaces(memory), *describe_losses(report)):
         if text is not None:
             st.caption(text)

@@ -18,13 +18,16 @@ from graphviz_dash.features.ledger.chart import (
     draw_startup,
     select_moments,
 )
-from graphviz_dash.features.ledger.narrative import describe_graph
+from graphviz_dash.features.ledger.narrative import describe_graph, list_growths
 from graphviz_dash.ingest.load import load_experiment, load_run
 from graphviz_dash.model.ledger import Ledger, SampleKind, SpanKind
 from graphviz_dash.ui.page.markup import format_legend
+from tests import samples_once
 from tests.cli.fixtures import Invoke
 from tests.ledgers import MIB, SAMPLES, make_ledger, sample, span, write_server
-from tests.ui.views.apptests import markup, shown
+from tests.ui.views.apptests import LookIn, markup, shown
+
+SGLANG = samples_once.SAMPLES / "recorded-sglang" / "default-sizes"
 
 
 def report_of(folder: Path, ledger: Ledger | None = None) -> LedgerReport:
@@ -188,6 +191,35 @@ def test_charts_draw_each_part_once(tmp_path: Path) -> None:
     assert sum(len(trace.y) for trace in icicle.data) == len(report.startup.boxes)
     empty = report_of(tmp_path / "empty", make_ledger(spans=()))
     assert draw_startup(empty.startup, "light") is None
+
+
+def test_small_parts_are_visible_on_a_logarithmic_axis() -> None:
+    """Graph pools of 46 MiB are 0.1 pixels of a stack of 130 GiB."""
+    report = build_ledger_report(load_run(SGLANG, traces=False))
+    assert report is not None
+    assert report.memory is not None
+    figure = draw_memory_ledger(report.memory, "light", log=True)
+    assert all(trace.stackgroup is None for trace in figure.data)
+    last = {trace.name: trace.y[-1] for trace in figure.data}
+    parts = report.memory.moments[-1].parts
+    assert {part.value: size / 2**30 for part, size in parts.items() if size} == {
+        name: pytest.approx(value) for name, value in last.items() if value is not None
+    }
+    axis = figure.layout.yaxis
+    assert axis.type == "log"
+    ticks = dict(zip(axis.ticktext, axis.tickvals, strict=True))
+    assert ticks["32.0 MiB"] == 32 / 1024
+
+
+def test_the_page_says_how_many_growths_it_lists(look_in: LookIn) -> None:
+    look_in(SGLANG.parent)
+    page = shown("memory")
+    report = build_ledger_report(load_run(SGLANG, traces=False))
+    assert report is not None
+    assert report.memory is not None
+    count = len(list_growths(report.memory))
+    assert count > 12
+    assert f"Growth outside the allocator, 12 of {count}" in markup(page)
 
 
 def test_long_recordings_are_thinned_but_keep_their_peak(tmp_path: Path) -> None:
