@@ -56,22 +56,27 @@ class ProgressFiles:
         self._series = _NO_TIME
         self._written = 0
 
+    def count_times(self, series: int) -> int:
+        """Return the number of written step times of a series."""
+        return self._written if series == self._series else 0
+
     def write(
         self,
         series: int,
-        step_ns: Sequence[int],
+        new_step_ns: Sequence[int],
         drain_ns: int | None,
         steps: int,
         dropped_steps: int,
         replays: Sequence[int],
     ) -> None:
-        """Write the counts, and the step times since the last write."""
+        """Write the counts, and the step times after those of :meth:`count_times`."""
         if series != self._series:
-            content = array("q", (series, *step_ns)).tobytes()
+            content = array("q", (series, *new_step_ns)).tobytes()
             self._folder.rewrite(STEPS_FILE, content)
-        elif len(step_ns) > self._written:
-            self._folder.append(STEPS_FILE, array("q", step_ns[self._written :]).tobytes())
-        self._series, self._written = series, len(step_ns)
+            self._series, self._written = series, 0
+        elif new_step_ns:
+            self._folder.append(STEPS_FILE, array("q", new_step_ns).tobytes())
+        self._written += len(new_step_ns)
         head = (
             time.perf_counter_ns(),
             series,

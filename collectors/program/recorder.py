@@ -84,8 +84,8 @@ _SERVED: Final = (BoundaryKind.LABEL, BoundaryKind.ENGINE)
 """Kinds of steps with occasional captures: all steps without a capture count towards the start of
 the window, not only those after the last capture."""
 
-_STATE_EVERY: Final = 40
-"""Flushes of events and counts per write of the state, which is more expensive: every 2 s."""
+_STATE_EVERY: Final = 200
+"""Flushes of events and counts per write of the state, which is more expensive: every 10 s."""
 _STATE_GAP_S: Final = 0.25
 """Minimum time between two writes of the state after captures."""
 _CALLERS: Final = 8
@@ -567,11 +567,15 @@ class ProgramRecorder:
         return True
 
     def _handle_scope_end(self, engine: str | None) -> None:
-        if engine is None:
-            kind, boundary = BoundaryKind.LABEL, "the block of a collectors.label ends"
+        kind = BoundaryKind.LABEL if engine is None else BoundaryKind.ENGINE
+        clock, thread = self._clock, get_ident()
+        if kind is clock.boundary_kind and clock.anchor == thread and self._is_plain_step():
+            clock.begin_step()
+            self._count_plain_step(None)
+        elif engine is None:
+            self._handle_tick(kind, thread, "the block of a collectors.label ends")
         else:
-            kind, boundary = BoundaryKind.ENGINE, f"a step of {engine} ends"
-        self._handle_tick(kind, get_ident(), boundary)
+            self._handle_tick(kind, thread, f"a step of {engine} ends")
 
     def _handle_tick(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
         # Warmup steps in or during a capture do not count, and waiting is impossible then.
@@ -603,10 +607,12 @@ class ProgramRecorder:
             self._plain_steps and not (self._is_special or torch.autograd._profiler_enabled())
         )
 
-    def _count_plain_step(self, thread: int) -> None:
+    def _count_plain_step(self, thread: int | None) -> None:
+        """Count a step that ends in ``thread``. None if its scope is recorded."""
         now = perf_counter_ns()
         self._plain_steps -= 1
-        self.loop.log.note_step((_STEP, 0, thread, now, now))
+        if thread is not None:
+            self.loop.log.note_step((_STEP, 0, thread, now, now))
         self._since_capture += 1
         if self._drain_ns is None:
             self._times.append(now - self._last)
@@ -618,7 +624,7 @@ class ProgramRecorder:
         skip, steps, times = self._settings.skip, self._since_capture, len(self._times)
         if self._is_special or self._attributing.profiling or not self._last:
             return 0
-        if self._clock.boundary_kind in _SERVED:
+        if not self._flusher.started:
             return 0
         # At each of these numbers, something else happens.
         limits = [skip // 2 - steps, skip - steps]
@@ -823,7 +829,7 @@ class ProgramRecorder:
 
     def _write_progress(self) -> None:
         series = self._series
-        times, drain_ns = tuple(self._times), self._drain_ns
+        times, drain_ns = self._times[self._progress.count_times(series) :], self._drain_ns
         if series != self._series:
             # Another series started in the meantime; the next flush writes it.
             return

@@ -11,6 +11,7 @@ import time
 from array import array
 from collections.abc import Callable, Iterator
 from enum import IntEnum
+from functools import cache
 from pathlib import Path
 from threading import Lock, get_ident
 from typing import Final, NamedTuple, TypeAlias
@@ -67,7 +68,7 @@ class Event(NamedTuple):
     end: int
 
 
-class ScopeFacts(msgspec.Struct, frozen=True):
+class ScopeFacts(msgspec.Struct, frozen=True, cache_hash=True):
     """Facts about a step from a label or an engine."""
 
     label: bool
@@ -83,10 +84,11 @@ class ScopeFacts(msgspec.Struct, frozen=True):
     """Families whose graphs an engine would use for the step, best first. Empty if ``name`` is its
     family. Otherwise the replayed graphs define family and key."""
 
-    @classmethod
-    def build_for_graphs(cls, phase: Phase, families: tuple[str, ...]) -> ScopeFacts:
+    @staticmethod
+    @cache
+    def build_for_graphs(phase: Phase, families: tuple[str, ...]) -> ScopeFacts:
         """Build the facts of an engine's step whose family and key are those of its graphs."""
-        return cls(False, "", (), (), None, phase, families)
+        return ScopeFacts(False, "", (), (), None, phase, families)
 
 
 class CaptureFacts(msgspec.Struct, frozen=True):

@@ -1039,6 +1039,35 @@ def test_a_label_costs_few_calls(tmp_path: Path) -> None:
     assert done.stdout.split()[: len(expected)] == expected
 
 
+def test_a_step_of_an_engine_costs_few_calls(tmp_path: Path) -> None:
+    modules = {
+        "vllm.compilation.cuda_graph": VLLM_WRAPPER,
+        "vllm.v1.worker.gpu_model_runner": VLLM_RUNNER,
+    }
+    write_package(tmp_path, "0.22.0", modules)
+    program = """
+    from types import SimpleNamespace as Some
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+    runner = GPUModelRunner(decode=(4, 2), mixed=(8,))
+    scheduled = Some(total_num_scheduled_tokens=2, num_scheduled_tokens={"a": 1, "b": 1})
+    for _ in range(60): runner.execute_model(scheduled)
+    calls = []
+    sys.setprofile(lambda frame, event, _: event == "call" and calls.append(frame.f_code.co_name))
+    runner.execute_model(scheduled)
+    sys.setprofile(None)
+    print(*calls)
+    """
+    done = run(tmp_path, "import sys\n" + CAPTURE + flat(program), "--skip", "1000000")
+    assert done.returncode == 0, done.stderr
+    before, _, after = done.stdout.strip().partition(" execute_model ")
+    # The facts are a named tuple, which a lambda creates.
+    reading = ["_read_step", "_read_decode_length", "<lambda>"]
+    assert before.split() == ["run_step", *reading, "__exit__", "__enter__"]
+    *_, report = after.partition(" _handle_engine_step ")
+    ending = ["_is_plain_step", "<lambda>", "begin_step", "_count_plain_step"]
+    assert report.split() == ["get_scope_number", "_handle_scope_end", *ending, "__exit__"]
+
+
 def test_a_replay_costs_few_calls(tmp_path: Path) -> None:
     program = """
     g, h = captured(), captured()

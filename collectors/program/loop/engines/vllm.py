@@ -66,7 +66,7 @@ def _read_step(
 
 def _read_decode_length(runner: Any) -> int:
     """Read the tokens of a request per decode step: more than one if a drafter proposes tokens."""
-    for name in ("uniform_decode_query_len", "decode_query_len"):
+    for name in ("decode_query_len", "uniform_decode_query_len"):
         value = getattr(runner, name, None)
         if type(value) is int:
             return value
