@@ -102,17 +102,15 @@ def build_box(
         label, note = build_node_lines(row, above)
         name = escape_control_characters(row.node.label)
         name_index = (
-            -1
-            if name == label[:_LABEL_LENGTH]
-            else names.setdefault(name[:_NAME_LENGTH], len(names))
+            -1 if name == _cut(label) else names.setdefault(name[:_NAME_LENGTH], len(names))
         )
         owner, index = graph.full_graph.owners[item.node]
         reference = "" if owner == graph.full_graph.table.graph.id else f"node {index} of {owner}"
         state: dict[str, Any] = {
-            "note": note[:_LABEL_LENGTH], "disabled": False,
+            "note": _cut(note), "disabled": False,
         } | _build_state(graph, item.node)  # fmt: skip
         return Box(
-            id=item.id, **position, node=item.node, open=False, label=label[:_LABEL_LENGTH],
+            id=item.id, **position, node=item.node, open=False, label=_cut(label),
             time=format_ns(row.times.median_ns) if graph.complete else "",
             colour=colours.get_leaf_colour(first), strip=[], repeats=0, name=name_index, body=False,
             where=escape_control_characters(reference), block=-1, differ=0, **state,
@@ -121,7 +119,7 @@ def build_box(
     repeated = item.kind is FoldKind.REPEAT
     block = blocks.get(item.id, 0) if repeated and box.open else ALL_BLOCKS
     return Box(
-        id=item.id, **position, node=-1, open=box.open, label=title[:_LABEL_LENGTH],
+        id=item.id, **position, node=-1, open=box.open, label=_cut(title),
         note=_format_note(item, count),
         time=graph.times.format_time(first, count), colour=colours.get_group_colour(first, count),
         strip=[] if box.open else colours.sample_colours(first, count),
@@ -129,6 +127,11 @@ def build_box(
         body=item.kind is FoldKind.BODY, where="", disabled=False,
         block=block, differ=graph.count_differing_blocks(item) if repeated else 0,
     )  # fmt: skip
+
+
+def _cut(text: str) -> str:
+    """Cut a text of a box, with an ellipsis; the client cuts it to the box again."""
+    return text if len(text) <= _LABEL_LENGTH else f"{text[: _LABEL_LENGTH - 1]}…"
 
 
 def _format_note(group: FoldGroup, count: int) -> str:
@@ -155,8 +158,8 @@ def _build_state(graph: FoldedGraph, node: int) -> dict[str, Any]:
         is_removed = compared.change is Change.REMOVED
         note = format_node_changes(compared) or compared.change.value
         is_same = compared.change is Change.SAME
-        return {"disabled": is_removed} | ({} if is_same else {"note": note[:_LABEL_LENGTH]})
+        return {"disabled": is_removed} | ({} if is_same else {"note": _cut(note)})
     row = graph.rows[node]
     if row.node.enabled is not False:
         return {}
-    return {"disabled": True, "note": f"disabled · {format_work_name(row.node)}"[:_LABEL_LENGTH]}
+    return {"disabled": True, "note": _cut(f"disabled · {format_work_name(row.node)}")}

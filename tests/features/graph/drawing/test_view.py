@@ -143,6 +143,7 @@ def test_names_are_text_and_bounded() -> None:
     assert name.startswith("<img")
     assert "\x1b" not in view.boxes[0].note + name
     assert len(view.boxes[0].note) <= 44
+    assert view.boxes[0].note.endswith("…")
     assert len(name) <= 160
 
 
