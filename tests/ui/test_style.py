@@ -57,3 +57,14 @@ def test_costly_selectors_are_found() -> None:
         assert find_costly_part(costly) is not None, costly
     for cheap in ("table.figures tr:has(abbr:target)", ".a > [b]:has(> [c] d)", ".a > b"):
         assert find_costly_part(cheap) is None, cheap
+
+
+def test_text_of_limited_lines_ends_with_an_ellipsis() -> None:
+    """A height limit in ``em`` with hidden overflow cuts text within a sentence, without a sign."""
+    rules = re.findall(r"([^{}]+)\{([^{}]*)\}", STYLE.read_text(encoding="utf-8"))
+    cutting = [
+        selector.strip()
+        for selector, body in rules
+        if re.search(r"max-height:\s*[\d.]+em", body) and re.search(r"overflow:\s*hidden", body)
+    ]
+    assert cutting == []
