@@ -6,8 +6,6 @@ import errno
 import os
 import resource
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from threading import get_ident
 from typing import Any, Final
@@ -115,19 +113,25 @@ class ProcessFolder:
         file = self.path / name
         # Another thread may write the same file.
         part = file.with_name(f".{file.name}.{get_ident()}")
-        with self._count_refusals(name):
+        try:
             _write(part, encode_json(content))
             part.replace(file)
+        except OSError as error:
+            self._count_refusal(name, error)
 
     def append(self, name: str, content: bytes) -> None:
         """Append ``content`` to the mapped file ``name``. Failures are counted."""
-        with self._count_refusals(name):
+        try:
             self._find_mapped(name).append(content)
+        except OSError as error:
+            self._count_refusal(name, error)
 
     def rewrite(self, name: str, content: bytes) -> None:
         """Replace the content of the mapped file ``name``. Failures are counted."""
-        with self._count_refusals(name):
+        try:
             self._find_mapped(name).rewrite(content)
+        except OSError as error:
+            self._count_refusal(name, error)
 
     def _find_mapped(self, name: str) -> MappedFile:
         file = self._mapped.get(name)
@@ -135,14 +139,10 @@ class ProcessFolder:
             file = self._mapped[name] = MappedFile(self.path / name)
         return file
 
-    @contextmanager
-    def _count_refusals(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            self.refusals += 1
-            if self.first_refusal is None:
-                self.first_refusal = f"{name}: {error.strerror or error}"
+    def _count_refusal(self, name: str, error: OSError) -> None:
+        self.refusals += 1
+        if self.first_refusal is None:
+            self.first_refusal = f"{name}: {error.strerror or error}"
 
 
 def _write(file: Path, content: bytes) -> None:

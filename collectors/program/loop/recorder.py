@@ -242,7 +242,9 @@ class LoopRecorder:
                 self.rest.end()
             self._engine = engine
             self.serves = True
-            number, thread = self.log.get_scope_number(step.scope), get_ident()
+            number, thread = self.log.scopes.get(step.scope), get_ident()
+            if number is None:
+                number = self.log.get_scope_number(step.scope)
             event: tuple[int, ...] = (_SCOPE, number, thread, begin, perf_counter_ns())
             if step.size is not None:
                 # Apart from the scope: there may be many sizes.

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 from collectors.guard import HIDDEN_FRAME, Guard
 from collectors.program.loop.events import ScopeFacts
 
 
-class EngineStep(NamedTuple):
+class EngineStep(Struct, frozen=True):
     """Facts about a step from an engine."""
 
     scope: ScopeFacts
