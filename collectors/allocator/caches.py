@@ -13,6 +13,7 @@ _CLASSES: Final[Mapping[str, str | None]] = {
     "transformers.cache_utils.CacheLayerMixin": None,
     "transformers.cache_utils.LinearAttentionCacheLayerMixin": None,
     "transformers.generation.continuous_batching.cache.PagedAttentionCache": None,
+    "vllm.v1.worker.gpu.model_runner.GPUModelRunner": "kv_caches",
     "vllm.v1.worker.gpu_model_runner.GPUModelRunner": "kv_caches",
 }
 """Classes that hold caches, with the attribute that does. None: each attribute may."""

@@ -46,6 +46,7 @@ def find_owners(body: str) -> str:
             "transformers.generation.continuous_batching.cache.PagedAttentionCache",
             "key_cache=[cache], block_size=3",
         ),
+        ("vllm.v1.worker.gpu.model_runner.GPUModelRunner", "kv_caches=[cache]"),
         ("vllm.v1.worker.gpu_model_runner.GPUModelRunner", "kv_caches=[(cache,)]"),
     ],
 )
