@@ -55,10 +55,10 @@ def _read_step(
     if dummy_run or not tokens:
         return None
     counts = output.num_scheduled_tokens.values()
-    longest = max(counts)
+    most_tokens = max(counts)
     # A decode step has at least one token of each request.
-    decode = 1 if longest == 1 else _read_decode_length(runner)
-    if longest <= decode:
+    decode = 1 if most_tokens == 1 else _read_decode_length(runner)
+    if most_tokens <= decode:
         scope = ScopeFacts.build_for_graphs(Phase.DECODE, _DECODE_FAMILIES)
     else:
         phase = Phase.MIXED if min(counts) <= decode else Phase.PREFILL
