@@ -192,7 +192,7 @@ def describe_graph(graph: GraphLedger) -> tuple[str, ...]:
         parts = [
             f"{format_bytes(size)} of {name}"
             for size, name in (
-                (graph.reserved_bytes, "pool"),
+                (graph.reserved_bytes, "reserved memory"),
                 (graph.kernel_bytes, "kernels"),
                 (graph.executable_bytes, "executable"),
             )
@@ -285,7 +285,7 @@ def list_time_rows(ledger: StartupLedger) -> tuple[list[TimeRow], list[TimeRow]]
 GRAPH_COLUMNS: Final[tuple[Column[GraphLedger], ...]] = (
     Column("Graph", lambda graph: graph.graph),
     Column("Added", lambda graph: graph.added_bytes, MEBIBYTES),
-    Column("Pool", lambda graph: graph.reserved_bytes, MEBIBYTES),
+    Column("Reserved", lambda graph: graph.reserved_bytes, MEBIBYTES),
     Column("Kernels", lambda graph: graph.kernel_bytes, MEBIBYTES),
     Column("Held", lambda graph: graph.held_bytes or None, MEBIBYTES, None),
     Column("Executable", lambda graph: graph.executable_bytes, MEBIBYTES),

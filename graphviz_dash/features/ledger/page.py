@@ -97,8 +97,9 @@ def _show_graphs(report: LedgerReport) -> None:
         omit_empty_columns(GRAPH_COLUMNS, graphs), graphs, "Memory and start-up time of each graph"
     )
     st.caption(
-        "Added: pool, kernels and executable. Executable: share by nodes of the growth of all "
-        "instantiations. Warm-up: growth since the previous capture."
+        "Added: reserved by the allocator (in pools and outside), kernels and executable. "
+        "Executable: share by nodes of the growth of all instantiations. Warm-up: growth since "
+        "the previous capture."
     )
 
 

@@ -18,7 +18,7 @@ from graphviz_dash.features.ledger.chart import (
     draw_startup,
     select_moments,
 )
-from graphviz_dash.features.ledger.narrative import describe_graph, list_growths
+from graphviz_dash.features.ledger.narrative import GRAPH_COLUMNS, describe_graph, list_growths
 from graphviz_dash.ingest.load import load_experiment, load_run
 from graphviz_dash.model.ledger import Ledger, SampleKind, SpanKind
 from graphviz_dash.ui.page.markup import format_legend
@@ -211,6 +211,20 @@ def test_small_parts_are_visible_on_a_logarithmic_axis() -> None:
     assert ticks["32.0 MiB"] == 32 / 1024
 
 
+def test_the_growth_of_all_reserved_memory_is_not_called_a_pool() -> None:
+    """In recorded-decoder, 2 of the 56 MiB of the first capture are outside its pool."""
+    run = load_run(samples_once.SAMPLES / "recorded-decoder" / "frugal", traces=False)
+    report = build_ledger_report(run)
+    assert report is not None
+    assert run.loop is not None
+    first, *_ = report.graphs
+    growth = {cost.graph: cost.pool_growth_bytes for cost in run.loop.graphs}
+    assert (first.reserved_bytes, growth[first.graph]) == (56 * MIB, 54 * MIB)
+    titles = [column.title for column in GRAPH_COLUMNS]
+    assert "Reserved" in titles
+    assert "Pool" not in titles
+
+
 def test_the_page_says_how_many_growths_it_lists(look_in: LookIn) -> None:
     look_in(SGLANG.parent)
     page = shown("memory")
@@ -291,7 +305,8 @@ def test_a_graph_shows_its_memory_and_its_start(tmp_path: Path) -> None:
     first, second, _ = report_of(tmp_path).graphs
     added, start = describe_graph(first)
     assert added == (
-        "Its capture added 112 MiB: 100 MiB of pool, 10.0 MiB of kernels, 2.00 MiB of executable."
+        "Its capture added 112 MiB: 100 MiB of reserved memory, 10.0 MiB of kernels, "
+        "2.00 MiB of executable."
     )
     assert start == "Start-up: capture 100 ms, instantiation 50.0 ms, first launch 2.00 ms."
     shared = replace(
