@@ -65,12 +65,13 @@ def print_graph(
         f"to an operator, from {format_count(table.capture_launches)} launches of the capture "
         f"({_format_methods(Counter(row.origin.method for row in table.rows))})"
     )
-    click.echo(
-        f"  {format_count(table.matched_kernels)} of {format_count(table.replay_kernels)} GPU "
-        f"records matched to a node in {pluralize(table.replays, 'replay')} "
-        f"of the {table.timed_in} "
-        f"({_format_methods(Counter(row.times.method for row in table.rows))})"
-    )
+    if table.replays:
+        click.echo(
+            f"  {format_count(table.matched_kernels)} of {format_count(table.replay_kernels)} GPU "
+            f"records matched to a node in {pluralize(table.replays, 'replay')} "
+            f"of the {table.timed_in} "
+            f"({_format_methods(Counter(row.times.method for row in table.rows))})"
+        )
     disabled = [str(node.index) for node in graph.nodes if node.enabled is False]
     if disabled:
         click.echo(
