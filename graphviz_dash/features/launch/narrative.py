@@ -42,7 +42,7 @@ MEASURE_MEANINGS: Final = {
 
 NO_OWN_GRAPHS: Final = (
     "No run of this experiment launched a graph in its clean pass. An unmodified recorded program "
-    "has none; see the Graphs page for its launch times."
+    "has none; see the Graph page for its launch times."
 )
 """For an experiment without separately timed launches."""
 

@@ -183,7 +183,7 @@ def test_recorded_programs_are_led_to_the_page_of_their_launches(root: Path) -> 
     shutil.copytree(SAMPLES / "recorded-lightning", root / "seen")
     write_launch(root / "mine", recording(*lines(lambda n: 2000 + n)))
     _, said = page(experiment="seen")
-    assert "see the Graphs page for its launch times" in said
+    assert "see the Graph page for its launch times" in said
 
 
 def test_no_traces_are_read_for_own_graphs_and_observers(root: Path) -> None:
