@@ -198,7 +198,7 @@ for count in (200, 201):
         g.replay()
     while not (files := list(scratch.glob("*/counts.bin"))):
         time.sleep(0.01)
-    while list(read_progress(files[0].parent).replays) != [count]:
+    while not (read := read_progress(files[0].parent)) or list(read.replays) != [count]:
         time.sleep(0.01)
 os.kill(os.getpid(), 9)
 """
