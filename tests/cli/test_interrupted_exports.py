@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.builders import make_experiment
-from tests.processes import restore_signals
+from tests.forked import get_fork_server
 
 EXPORT = """
 import io, os, pathlib, signal, sys
@@ -53,14 +51,8 @@ def test_an_interrupted_export_leaves_nothing(
     target.mkdir()
     (target / name).write_text("before", encoding="utf-8")
     command = ["export", "perfetto", str(experiment), "-o", str(target / name)]
-    restore_signals()
-    result = subprocess.run(
-        [sys.executable, "-c", EXPORT, str(int(number)), str(count), *command],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    server = get_fork_server("graphviz_dash.app.cli.main", "graphviz_dash.app.cli.export")
+    result = server.run(EXPORT, str(int(number)), str(count), *command)
     assert result.returncode == 128 + number, result.stderr
     assert result.stderr.splitlines()[-1] == "Error: interrupted"
     assert [path.name for path in target.iterdir()] == [name]

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,9 +10,8 @@ import pytest
 from graphviz_dash.ingest import cache as module
 from graphviz_dash.ingest.cache import TraceCache, open_trace
 from graphviz_dash.ingest.kineto.reader import read_trace
+from tests.forked import get_fork_server
 from tests.ingest.test_cache import SAMPLE, assert_same
-
-ROOT = Path(__file__).parents[2]
 
 # Stands still, and says so, when the file of that number is written by half.
 BY_HALF = """
@@ -74,18 +71,19 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ended(script: str, folder: Path, *more: str, how: signal.Signals, after: float = 0) -> int:
     """The exit code of a process that was sent a signal so many seconds after it said a line."""
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(SAMPLE), str(folder), *more],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline()
+    server = get_fork_server("polars", "graphviz_dash.ingest.cache")
+    reader, writer = os.pipe()
+    with (
+        open(reader) as said,
+        open(writer, "wb") as output,
+        open(os.devnull, "wb") as errors,
+        server.start(script, SAMPLE, folder, *more, stdout=output, stderr=errors) as process,
+    ):
+        output.close()
+        assert said.readline()
         time.sleep(after)
-        process.send_signal(how)
-        return process.wait(timeout=100)
+        os.kill(process.pid, how)
+        return process.wait()
 
 
 @pytest.mark.parametrize("number", [1, FILES])

@@ -1,16 +1,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-FAKE = Path(__file__).parents[1] / "fake_torch"
+from tests.collectors.allocator.test_owners import run_text
 
 PROGRAM = """
 import json, os, torch
@@ -54,11 +49,7 @@ def run(**changes: Any) -> list[Any]:
         "call": "args[0]",
     }
     program = PROGRAM.format(**options | changes)
-    environment = os.environ | {"PYTHONPATH": f"{FAKE}:{ROOT}"}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert not done.returncode, done.stderr
-    result: list[Any] = json.loads(done.stdout)
+    result: list[Any] = json.loads(run_text(program))
     return result
 
 

@@ -4,8 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
-FAKE = Path(__file__).parents[1] / "fake_torch"
+from tests.forked import ROOT, get_fork_server
+
+PATH = f"{Path(__file__).parents[1] / 'fake_torch'}:{ROOT}"
+
+MODULES = (
+    *("collectors.allocator.history", "collectors.allocator.holders", "collectors.doctor.classify"),
+    "collectors.ledger.recorder",
+)
 
 PROGRAM = """
 import gc, sys
@@ -25,19 +31,25 @@ print(gc.get_freeze_count() - before)
 
 
 def count_newly_frozen(*, frozen: bool, own: bool) -> int:
-    """Frozen objects after the list minus those before, in another process."""
-    return run_program(PROGRAM.format(frozen=frozen, own=own))
+    """Frozen objects after the list minus those before, in a process that imports the module."""
+    return int(
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM.format(frozen=frozen, own=own)],
+            env={"PYTHONPATH": PATH},
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout
+    )
 
 
 def run_program(program: str) -> int:
     return int(run_text(program))
 
 
-def run_text(program: str) -> str:
+def run_text(program: str, *arguments: str) -> str:
     """Run ``program`` with a stand-in for torch, and return its output."""
-    environment = {"PYTHONPATH": f"{FAKE}:{ROOT}"}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    server = get_fork_server(*MODULES, path=PATH)
+    done = server.run(program, *arguments, env={"PYTHONPATH": PATH})
     assert done.returncode == 0, done.stderr
     return done.stdout
 

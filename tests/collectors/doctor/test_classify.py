@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).parents[3]
-FAKE = Path(__file__).parents[1] / "fake_torch"
+from tests.collectors.allocator.test_owners import run_text
 
 LEGACY = "CUDA error: operation would make the legacy stream depend on a capturing blocking stream"
 MERGE = "CUDA error: operation would result in a merge of separate capture sequences"
@@ -52,7 +46,4 @@ ENGINE = "/site-packages/torch/autograd/graph.py"
 def test_the_rule_of_an_error_outside_operators(
     file: str, message: str, is_function: str, rule: str
 ) -> None:
-    environment = os.environ | {"PYTHONPATH": f"{FAKE}:{ROOT}"}
-    command = [sys.executable, "-c", PROGRAM, file, message, is_function]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == rule, done.stderr
+    assert run_text(PROGRAM, file, message, is_function).strip() == rule

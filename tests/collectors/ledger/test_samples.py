@@ -1,10 +1,5 @@
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from tests.collectors.allocator.test_owners import run_program, run_text
@@ -101,9 +96,6 @@ def count_layers(first: list[int], later: list[int]) -> list[int]:
     return [int(number) for number in text.split()]
 
 
-ROOT = Path(__file__).parents[3]
-FAKE = Path(__file__).parents[1] / "fake_torch"
-
 ESTIMATE = """
 from collectors.driver.nvml import DeviceMemory
 from collectors.ledger.samples import estimate_others
@@ -132,10 +124,7 @@ def test_memory_of_other_processes_while_they_start_and_end(
     used: int, others: int, process: str, estimate: str
 ) -> None:
     program = ESTIMATE.format(used=used, others=others, process=process)
-    environment = os.environ | {"PYTHONPATH": f"{FAKE}:{ROOT}"}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == estimate, done.stderr
+    assert run_text(program).strip() == estimate
 
 
 CAPTURES = """
@@ -184,10 +173,7 @@ sample(SampleKind.CAPTURE_END, 800)
 
 
 def test_captures_read_other_processes_only_after_a_change() -> None:
-    environment = os.environ | {"PYTHONPATH": f"{FAKE}:{ROOT}"}
-    command = [sys.executable, "-c", CAPTURES]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    rows = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+    rows = [tuple(map(int, line.split())) for line in run_text(CAPTURES).splitlines()]
     # Number of readings and of samples, memory of other processes and the driver.
     assert rows == [
         (1, 1, 9),
@@ -199,4 +185,4 @@ def test_captures_read_other_processes_only_after_a_change() -> None:
         (3, 5, 309),
         (4, 5, 309),
         (5, 6, 9),
-    ], done.stderr
+    ]

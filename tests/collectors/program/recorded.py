@@ -17,6 +17,7 @@ from collectors.collection import requirements
 from graphviz_dash.app.cli.main import main
 from graphviz_dash.bundle.read import BundleContents, read_bundle
 from graphviz_dash.model.recording import Recording
+from tests.forked import get_fork_server
 
 ROOT = Path(__file__).parents[3]
 FAKE = Path(__file__).parents[1] / "fake_torch"
@@ -69,8 +70,14 @@ def _written_to(file: IO[str], descriptor: int) -> Iterator[None]:
 def run_apart(folder: Path, program: str, *options: str) -> subprocess.CompletedProcess[str]:
     """As :func:`run`, by a command that the program's end may end too."""
     (folder / "train.py").write_text(textwrap.dedent(program))
-    command = [sys.executable, "-c", COLLECT, "collect", "-o", "out", *options]
-    return _ended(folder, *command, "--", sys.executable, "train.py")
+    command = ["collect", "-o", "out", *options, "--", sys.executable, "train.py"]
+    return run_forked(folder, COLLECT, *command)
+
+
+def run_forked(folder: Path, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ``code`` in a process that has imported the modules of the command."""
+    server = get_fork_server("graphviz_dash.app.cli.main", "collectors.collection.cli")
+    return server.run(code, *arguments, cwd=folder, env=os.environ | PATH)
 
 
 def alone(folder: Path, program: str) -> subprocess.CompletedProcess[str]:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -10,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.bundle.read import read_bundle
-from tests.collectors.program.recorded import CAPTURE, PATH, run, run_apart, seen
+from tests.collectors.program.recorded import CAPTURE, run, run_apart, run_forked, seen
 
 REPLAYS = 40
 KILLED_AT = """
@@ -100,8 +98,8 @@ def test_a_command_killed_while_it_saves_loses_and_repeats_nothing(
 ) -> None:
     (tmp_path / "train.py").write_text(CAPTURE + textwrap.dedent(TWO_RUNS))
     code = KILL_WHILE_SAVING.replace("WRITTEN", str(written))
-    command = [sys.executable, "-c", code, "collect", "-o", "out", "--", sys.executable, "train.py"]
-    killed = subprocess.run(command, cwd=tmp_path, env=os.environ | PATH, check=False)
+    command = ["collect", "-o", "out", "--", sys.executable, "train.py"]
+    killed = run_forked(tmp_path, code, *command)
     assert killed.returncode == -signal.SIGKILL
     output = tmp_path / "out"
     assert len([path for path in output.iterdir() if path.name[0] != "."]) == written

@@ -1,20 +1,18 @@
 from __future__ import annotations
 
-import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.forked import ROOT, get_fork_server
 from tests.ingest.hostile import hostile_files
 
-ROOT = Path(__file__).parents[3]
 READ = """
 import resource, sys
 from pathlib import Path
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.formats.registry import read_foreign
+resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     read_foreign(Path(sys.argv[1]), Path(sys.argv[2]))
@@ -22,8 +20,7 @@ try:
 except InputError as error:
     print(error)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-"""
-_MOST_CPU_SECONDS = 30
+""".replace("CPU_SECONDS", "30")
 _MOST_MEMORY_KIB = 400 << 10
 
 
@@ -51,18 +48,9 @@ def test_one_line_within_bounds(hostile: dict[str, bytes], tmp_path: Path, name:
     file.write_bytes(hostile[name])
     assert file.stat().st_size < 1_200_000
 
-    def bounded() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (_MOST_CPU_SECONDS, _MOST_CPU_SECONDS))
-
-    ended = subprocess.run(
-        [sys.executable, "-c", READ, file, tmp_path],
-        preexec_fn=bounded,  # nothing but a system call
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={"POLARS_MAX_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PATH": ""},
-        check=False,
-    )
+    server = get_fork_server("graphviz_dash.ingest.formats.registry")
+    environment = {"POLARS_MAX_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PATH": ""}
+    ended = server.run(READ, file, tmp_path, cwd=ROOT, env=environment)
     assert ended.stderr == ""
     assert ended.returncode == 0
     answer, memory_kib = ended.stdout.splitlines()
