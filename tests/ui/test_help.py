@@ -7,7 +7,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from graphviz_dash.documentation import SITE_FOLDER, build_url
 from graphviz_dash.ui.page.registry import PAGES
-from tests.ui.standing import lent
+from tests.ui.standing import follow, lent
 from tests.ui.tabs import Overheard, tab
 from tests.ui.waits import idle
 
@@ -48,23 +48,21 @@ def test_the_menu_has_nothing_of_streamlit_alone(tab_of_dashboard: Page) -> None
         page.keyboard.press("Escape")
 
 
-def test_a_title_and_a_metric_link_to_their_sections(
-    visitor: BrowserContext, dashboard: str
-) -> None:
-    with tab(visitor) as page:
-        page.goto(f"{dashboard}/compare?experiment=fork-join")
-        title = page.get_by_role("link", name="Help: Compare")
-        expect(title).to_be_visible()
-        expect(page.locator("table.figures").first).to_be_visible()
-        idle(page)
-        with page.expect_popup() as opened:
-            title.click()
-        shows_section(opened.value, PAGES["compare"].help.partition("#")[2])
-        opened.value.close()
-        with page.expect_popup() as opened:
-            page.locator("table.figures a.to-docs", has_text="Step time").first.click()
-        shows_section(opened.value, "step-time")
-        opened.value.close()
+def test_a_title_and_a_metric_link_to_their_sections(dashboard_tab: Page) -> None:
+    page = dashboard_tab
+    follow(page, "compare?experiment=fork-join")
+    title = page.get_by_role("link", name="Help: Compare")
+    expect(title).to_be_visible()
+    expect(page.locator("table.figures").first).to_be_visible()
+    idle(page)
+    with page.expect_popup() as opened:
+        title.click()
+    shows_section(opened.value, PAGES["compare"].help.partition("#")[2])
+    opened.value.close()
+    with page.expect_popup() as opened:
+        page.locator("table.figures a.to-docs", has_text="Step time").first.click()
+    shows_section(opened.value, "step-time")
+    opened.value.close()
 
 
 @pytest.mark.skipif(not HAS_SITE, reason="the site is not built: make site")

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.ui.appearance import SHIFTS
+from tests.ui.standing import follow
 from tests.ui.tabs import tab
 from tests.ui.waits import idle
 
@@ -41,19 +42,26 @@ GET_PLACES = """() => {
 """Height of the head with long names of folders and place of its buttons, with and without them."""
 
 
-def test_no_label_is_visible_before_its_page(visitor: BrowserContext, dashboard: str) -> None:
-    with tab(visitor, 1280, 860) as page:
-        page.goto(f"{dashboard}/compare?experiment=mlp-train")
-        label = page.get_by_test_id("stWidgetLabel").filter(has_text="Group by")
-        expect(label).to_be_visible()
-        idle(page)
-        page.locator('[data-testid="stMainBlockContainer"] [data-testid="stElementContainer"]').nth(
-            0
-        ).evaluate(
-            """element => {
-              document.documentElement.classList.add("fresh")
-              element.setAttribute("height", "auto")
-              element.insertAdjacentHTML("beforeend", '<div data-testid="stSkeleton"></div>')
-            }"""
-        )
-        expect(label).not_to_be_visible()
+def test_no_label_is_visible_before_its_page(dashboard_tab: Page) -> None:
+    page = dashboard_tab
+    follow(page, "compare?experiment=mlp-train")
+    label = page.get_by_test_id("stWidgetLabel").filter(has_text="Group by")
+    expect(label).to_be_visible()
+    idle(page)
+    page.locator('[data-testid="stMainBlockContainer"] [data-testid="stElementContainer"]').nth(
+        0
+    ).evaluate(
+        """element => {
+          document.documentElement.classList.add("fresh")
+          element.setAttribute("height", "auto")
+          element.insertAdjacentHTML("beforeend", '<div data-testid="stSkeleton"></div>')
+        }"""
+    )
+    expect(label).not_to_be_visible()
+    page.evaluate(
+        """() => {
+          document.documentElement.classList.remove("fresh")
+          document.querySelector('[data-testid="stSkeleton"]').remove()
+        }"""
+    )
+    expect(label).to_be_visible()

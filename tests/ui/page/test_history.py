@@ -242,26 +242,44 @@ def test_every_page_is_found_as_it_was_left(page: Page) -> None:
     expect(chosen_on(page, "Graph")).to_be_checked()
 
 
-def test_pages_that_are_passed_quickly_leave_the_address_alone(new_tab: Page, made: str) -> None:
+@pytest.fixture(scope="module")
+def _slow_tab(visitor: BrowserContext, made: str) -> Iterator[tuple[Page, Answers]]:
+    with tab(visitor) as opened:
+        answers = Answers(opened)
+        opened.goto(f"{made}/doctor?experiment=nowhere")
+        idle(opened)
+        yield opened, answers
+
+
+@pytest.fixture
+def slow_tab(_slow_tab: tuple[Page, Answers]) -> Iterator[tuple[Page, Answers]]:
+    """A tab that can be made to hear its server late."""
+    yield _slow_tab
+    _slow_tab[1].release()
+
+
+def test_pages_that_are_passed_quickly_leave_the_address_alone(
+    slow_tab: tuple[Page, Answers],
+) -> None:
     """Their scripts start and reach the browser after it has left the page."""
-    answers = Answers(new_tab)
-    new_tab.goto(f"{made}/compare?experiment=step&run=partial")
+    page, answers = slow_tab
+    follow(page, "compare?experiment=step&run=partial")
     left = []
     for label in ("Graph", "Memory", "Launch"):
-        idle(new_tab)
-        left.append(new_tab.url)
-        in_bar(new_tab, label).click()
-        at_page(new_tab, label.lower())
-    last = new_tab.url
-    pass_quickly(new_tab, answers, left, 2)
-    new_tab.go_forward()
-    expect(new_tab).to_have_url(left[-1])
-    new_tab.go_forward()
-    expect(new_tab).to_have_url(last)
-    idle(new_tab)
-    pass_quickly(new_tab, answers, left, 3)
-    new_tab.go_forward()
-    expect(new_tab).to_have_url(left[-2])
+        idle(page)
+        left.append(page.url)
+        in_bar(page, label).click()
+        at_page(page, label.lower())
+    last = page.url
+    pass_quickly(page, answers, left, 2)
+    page.go_forward()
+    expect(page).to_have_url(left[-1])
+    page.go_forward()
+    expect(page).to_have_url(last)
+    idle(page)
+    pass_quickly(page, answers, left, 3)
+    page.go_forward()
+    expect(page).to_have_url(left[-2])
 
 
 def pass_quickly(page: Page, answers: Answers, left: list[str], steps: int) -> None:
@@ -278,22 +296,6 @@ def pass_quickly(page: Page, answers: Answers, left: list[str], steps: int) -> N
     expect(page.locator(shown[name]).first).to_be_visible()
     idle(page)
     expect(page).to_have_url(left[-steps])
-
-
-@pytest.fixture(scope="module")
-def _slow_tab(visitor: BrowserContext, made: str) -> Iterator[tuple[Page, Answers]]:
-    with tab(visitor) as opened:
-        answers = Answers(opened)
-        opened.goto(f"{made}/doctor?experiment=nowhere")
-        idle(opened)
-        yield opened, answers
-
-
-@pytest.fixture
-def slow_tab(_slow_tab: tuple[Page, Answers]) -> Iterator[tuple[Page, Answers]]:
-    """A tab that can be made to hear its server late."""
-    yield _slow_tab
-    _slow_tab[1].release()
 
 
 PAGE_IS_KNOWN = ("new_session", "navigation", "session_status_changed", "page_config_changed")
