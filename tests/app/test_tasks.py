@@ -79,7 +79,10 @@ def test_a_task_is_answered_on_the_first_screen(page: Page, task: str) -> None:
     place = page.locator(element).first
     for width, theme in SCREENS:
         page.set_viewport_size({"width": width, "height": HEIGHT})
-        page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+        # Without motion a change of colours costs a quarter less.
+        page.emulate_media(
+            color_scheme="dark" if theme == "dark" else "light", reduced_motion="reduce"
+        )
         idle(page)
         expect(place).to_contain_text(re.compile(answer, re.S))
         expect(page.get_by_test_id("stSkeleton")).to_have_count(0)
