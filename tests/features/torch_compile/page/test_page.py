@@ -17,6 +17,7 @@ from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.run import FORMAT_VERSION, FileRole
 from graphviz_dash.ui.state import catalogue
 from tests.features.torch_compile.test_compiled import BREAK, FRAMES
+from tests.ui.views.apptests import LookIn
 from tests.ui.views.test_pages import markup
 from tests.ui.views.test_pages import shown as page_shown
 
@@ -91,3 +92,11 @@ def test_a_run_without_an_account_is_told_how_to_get_one(experiment: Path) -> No
 def test_an_experiment_that_compiled_nothing_says_so(experiment: Path) -> None:
     shutil.copytree(SAMPLE / "eager", experiment / "eager")
     assert "No compiled runs" in shown()
+
+
+def test_a_traced_step_is_not_called_untimed(look_in: LookIn) -> None:
+    """Eager steps of SGLang in the window are not comparable with its median step."""
+    look_in(SAMPLE.parent / "recorded-sglang")
+    text = markup(page_shown("compile"))
+    assert "under the profiler" in text
+    assert "no step was timed" not in text
