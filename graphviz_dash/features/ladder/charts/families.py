@@ -103,14 +103,20 @@ def _configure_size_axis(
     axis = family.family.size_axis
     name = "size" if axis is None else family.family.axes[axis]
     settings: dict[str, Any] = {"title_text": escape(name), "type": "log" if is_log else "linear"}
+    settings |= build_size_ticks(sizes, all_sizes, is_log=is_log)
+    figure.update_xaxes(**settings, anchor=bottom)
+
+
+def build_size_ticks(
+    sizes: Sequence[int], all_sizes: Sequence[int], *, is_log: bool
+) -> dict[str, Any]:
+    """Build ticks at ``sizes`` of graphs if they are few, otherwise over ``all_sizes``."""
     ticks = sorted(set(sizes))
     if len(ticks) <= _MAX_TICKS:
         spaced_ticks = _select_spaced_ticks(ticks, wide=is_log)
-        settings |= {"tickvals": spaced_ticks, "ticktext": [f"{tick:,}" for tick in spaced_ticks]}
-    else:
-        # Plotly's ticks on a logarithmic axis are only powers of ten.
-        settings |= _build_log_ticks(all_sizes) if is_log else {"tickformat": ","}
-    figure.update_xaxes(**settings, anchor=bottom)
+        return {"tickvals": spaced_ticks, "ticktext": [f"{tick:,}" for tick in spaced_ticks]}
+    # Plotly's ticks on a logarithmic axis are only powers of ten.
+    return _build_log_ticks(all_sizes) if is_log else {"tickformat": ","}
 
 
 def _build_log_ticks(sizes: Sequence[int]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from graphviz_dash.charts.figures.theme import apply_theme
 from graphviz_dash.charts.palette import MODULE_SHADES
 from graphviz_dash.charts.shades import Theme, get_colour
 from graphviz_dash.features.ladder.analysis.size_comparison import SizeComparison
+from graphviz_dash.features.ladder.charts.families import build_size_ticks
 from graphviz_dash.units import format_ns
 
 _WIDE_RANGE = 16
@@ -48,7 +49,11 @@ def draw_size_comparison(compared: SizeComparison, theme: Theme) -> go.Figure | 
         )
     apply_theme(figure, theme, 290)
     sizes = [member.size or 1 for members in timed.values() for member in members]
-    kind = "log" if max(sizes) > _WIDE_RANGE * min(sizes) else "linear"
-    figure.update_xaxes(title_text=escape(compared.axis), type=kind, tickformat=",")
+    is_log = max(sizes) > _WIDE_RANGE * min(sizes)
+    figure.update_xaxes(
+        title_text=escape(compared.axis),
+        type="log" if is_log else "linear",
+        **build_size_ticks(sizes, sizes, is_log=is_log),
+    )
     figure.update_yaxes(title_text=f"replay, {unit.name}", rangemode="tozero", tickformat=",")
     return figure

@@ -89,12 +89,12 @@ def render() -> None:
 def _format_tiles(report: CompileReport) -> str:
     step = None if isinstance(report.step_ns, Missing) else report.step_ns
     saved = [cause.gain_ns for cause in report.causes if not isinstance(cause.gain_ns, Missing)]
-    traced = None if isinstance(report.time, Missing) else report.time.median_ns
+    traced_ns = None if isinstance(report.time, Missing) else report.time.median_ns
     cells = [
         (
             name_step(report).capitalize(),
-            format_ns(step or traced),
-            "unprofiled" if step else "under the profiler" if traced else "no step was timed",
+            format_ns(step or traced_ns),
+            "unprofiled" if step else "under the profiler" if traced_ns else "no step was timed",
         ),
         (
             "Graph launches",
