@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.collectors.program.recorded import CAPTURE, COLLECT, PATH, ROOT
+from tests.collectors.program.recorded import CAPTURE, COLLECT, PATH, ROOT, run_forked
 
 pytest.importorskip("coverage")
 
@@ -60,11 +60,15 @@ def test_totals_are_equal(program: Path, words: list[str]) -> None:
     command = [sys.executable, "-m", *words]
     collect = ["collect", "-o", "out", "--name", name, "--skip", "5", "--"]
     reports = []
-    for prefix in ([], [sys.executable, "-c", COLLECT, *collect]):
+    for is_recorded in (False, True):
         (program / ".coverage").unlink(missing_ok=True)
-        ended = _run(program, *prefix, *command)
+        ended = (
+            run_forked(program, COLLECT, *collect, *command)
+            if is_recorded
+            else _run(program, *command)
+        )
         assert ended.returncode == 0, ended.stdout + ended.stderr
-        assert not prefix or "Recorded:" in ended.stderr, ended.stderr
+        assert is_recorded == ("Recorded:" in ended.stderr), ended.stderr
         report = _run(program, sys.executable, "-m", "coverage", "report", "--show-missing")
         assert "test_train.py" in report.stdout, report.stdout + report.stderr
         reports.append(report.stdout)
