@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
@@ -82,6 +81,8 @@ def _format_version(encoded: int) -> str:
 
 
 def _find_package_version(*names: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version  # only at a recorded program's end
+
     for name in names:
         try:
             return version(name)

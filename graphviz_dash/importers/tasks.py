@@ -6,6 +6,7 @@ be atomic and idempotent.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import sys
@@ -31,6 +32,7 @@ MAX_RETRIES: Final = 3
 """Dask's retries of a task after the death of its worker."""
 
 _POLL_S: Final = 0.5
+_OBJECTS_BETWEEN_SCANS: Final = 50_000
 _SAFE_PATH: Final = "PYTHONSAFEPATH"
 _STARTING: Final = Lock()
 
@@ -130,8 +132,12 @@ def _set_safe_path() -> Iterator[None]:
 
 def _start_worker(parent: int) -> None:
     """End the worker with ``parent``, and limit it to one thread of Polars (set before its import)
-    and no child processes, as there is one worker per core."""
+    and no child processes, as there is one worker per core.
+
+    Its first task imports modules, whose objects are not garbage.
+    """
     end_with_parent(parent)
+    gc.set_threshold(_OBJECTS_BETWEEN_SCANS, *gc.get_threshold()[1:])
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     os.environ.setdefault(PROCESSES_VARIABLE, "1")
 

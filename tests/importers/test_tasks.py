@@ -34,6 +34,12 @@ class TestWorkersThatDie:
         assert sorted(found) == [-2, 0, 1, 3]
 
 
+def test_workers_collect_garbage_rarely() -> None:
+    code = "__import__('gc').get_threshold()[0]"
+    (threshold,) = run_all(eval, [code], partial(create_executor, None, 1), _said)
+    assert threshold >= 50_000
+
+
 def test_a_dask_cluster_loses_nothing_when_a_worker_is_killed(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     folder = tmp_path / "traces"
