@@ -36,6 +36,12 @@ class TestExitCodes:
             assert result.code == 0
             assert "passed" in result.out.splitlines()[0]
 
+    def test_a_noisy_figure_has_the_word_of_the_summary(self, invoke: Invoke) -> None:
+        out = invoke("gate", TOY, "--baseline", TOY).out
+        head, *rows = out.splitlines()
+        assert "(16 inconclusive)" in head
+        assert sum(row.endswith("inconclusive") for row in rows) == 16
+
     def test_a_regression(self, baseline: Path, slow: Path, invoke: Invoke) -> None:
         result = invoke("gate", str(slow), "--baseline", str(baseline))
         assert result.code == 1
