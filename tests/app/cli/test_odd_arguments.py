@@ -42,7 +42,8 @@ def test_an_address_of_a_local_file_is_a_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["show", str(SAMPLES / "decode" / "graph")], ["ls", "--json", str(SAMPLES)]]
+    "arguments",
+    [["show", str(SAMPLES / "decode" / "graph")], ["ls", "--json", str(SAMPLES / "decode")]],
 )
 def test_closed_streams_are_no_error(arguments: list[str]) -> None:
     line = 'exec "$@" >&- 2>&-'
