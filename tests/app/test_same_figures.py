@@ -302,6 +302,7 @@ class Collector:
                 _, tiles = read_markup(markup(page))
                 for title, fact in (
                     ("Step", self.find_step(run.name)),
+                    ("Traced step", "traced_step_time"),
                     *((f"{kind} step".capitalize(), kind.metric) for kind in StepStatistic),
                 ):
                     self.figures.add(run.name, fact, "compile page", tiles.get(title))

@@ -98,5 +98,6 @@ def test_a_traced_step_is_not_called_untimed(look_in: LookIn) -> None:
     """Eager steps of SGLang in the window are not comparable with its median step."""
     look_in(SAMPLE.parent / "recorded-sglang")
     text = markup(page_shown("compile"))
+    assert "Traced step" in text
     assert "under the profiler" in text
     assert "no step was timed" not in text
