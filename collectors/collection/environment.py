@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+
+# Here and not on demand: an import at the end of a program ended by SIGINT changes its exit code,
+# because named tuples evaluate text, which resets Python's note of the interrupt.
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
@@ -81,8 +85,6 @@ def _format_version(encoded: int) -> str:
 
 
 def _find_package_version(*names: str) -> str | None:
-    from importlib.metadata import PackageNotFoundError, version  # only at a recorded program's end
-
     for name in names:
         try:
             return version(name)
