@@ -10,10 +10,11 @@ from tests.ui.waits import idle
 
 pytestmark = pytest.mark.ui
 
+FOLDS: Final = '.more > summary, [data-testid="stExpander"] summary'
 READY: Final = {
-    "graphs?experiment=recorded-server": "h1",
+    "graphs?experiment=recorded-server": FOLDS,
     "graph?experiment=experts&run=parallel&graph=graph-0&against=graph:graph-0": ".dag .save",
-    "compile?experiment=compile-fixes&run=fixed-2": "h1",
+    "compile?experiment=compile-fixes&run=fixed-2": FOLDS,
 }
 """Pages with buttons that those of test_every_page.py lack, and an element to wait for."""
 PARTS_OF_FIELDS: Final = ", ".join(
