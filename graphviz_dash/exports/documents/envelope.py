@@ -13,7 +13,7 @@ VERSIONS: Final = {
     "doctor": 2,
     "efficiency": 1,
     "fleet": 2,
-    "gate": 2,
+    "gate": 3,
     "import": 1,
     "ladder": 2,
     "launch": 2,

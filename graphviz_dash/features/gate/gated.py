@@ -41,7 +41,7 @@ class Verdict(StrEnum):
     """Verdict on one metric."""
 
     WORSE = "worse"
-    INCONCLUSIVE = "unsure"
+    INCONCLUSIVE = "inconclusive"
     """Too noisy to exclude a regression beyond the limit."""
     WITHIN_LIMIT = "within the limit"
     BETTER = "better"

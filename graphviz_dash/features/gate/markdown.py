@@ -19,12 +19,7 @@ from graphviz_dash.units import format_count, pluralize, round_significant
 _MAX_CHARS: Final = 300
 """Characters shown of a name or message from a file."""
 
-_MARKS: Final = {
-    Verdict.WORSE: "❌ worse",
-    Verdict.INCONCLUSIVE: "⚠️ inconclusive",
-    Verdict.WITHIN_LIMIT: "within the limit",
-    Verdict.BETTER: "better",
-}
+_SIGNS: Final = {Verdict.WORSE: "❌ ", Verdict.INCONCLUSIVE: "⚠️ "}
 
 
 def write_baseline(baseline: Baseline, file: Path) -> None:
@@ -151,7 +146,7 @@ def _generate_table(result: GateResult) -> Iterator[str]:
             figure.metric.format(figure.current),
             format_change(figure),
             format_interval(figure),
-            _MARKS[figure.verdict],
+            _SIGNS.get(figure.verdict, "") + figure.verdict.value,
         )
         yield f"| {' | '.join(cells)} |"
     yield ""

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
 from graphviz_dash.cli.text.output import create_table, print_heading, print_table, print_text
 from graphviz_dash.features.gate.gate import GateResult
-from graphviz_dash.features.gate.gated import Verdict
 from graphviz_dash.features.gate.markdown import (
     describe_verdict,
     format_change,
     format_interval,
     sort_by_verdict,
 )
-
-_VERDICTS: Final = {Verdict.INCONCLUSIVE: "inconclusive"}
-"""The word of the summary and of Markdown; "unsure" is that of the JSON document."""
 
 
 def print_gate(result: GateResult) -> None:
@@ -38,7 +32,7 @@ def print_gate(result: GateResult) -> None:
                 figure.metric.format(figure.current),
                 format_change(figure),
                 format_interval(figure),
-                _VERDICTS.get(figure.verdict, figure.verdict.value),
+                figure.verdict.value,
             )
         print_table(table)
     if result.host_warning is not None:

@@ -41,6 +41,10 @@ class TestExitCodes:
         head, *rows = out.splitlines()
         assert "(16 inconclusive)" in head
         assert sum(row.endswith("inconclusive") for row in rows) == 16
+        document = json.loads(invoke("gate", TOY, "--baseline", TOY, "--json").out)
+        assert document["version"] == 3
+        verdicts = [metric["verdict"] for metric in document["metrics"]]
+        assert verdicts.count("inconclusive") == 16
 
     def test_a_regression(self, baseline: Path, slow: Path, invoke: Invoke) -> None:
         result = invoke("gate", str(slow), "--baseline", str(baseline))
