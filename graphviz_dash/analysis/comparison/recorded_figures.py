@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from math import exp, hypot, log
 from typing import Final
 
+from msgspec.structs import replace
+
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
 from graphviz_dash.analysis.loop.padding import combine_costs
 from graphviz_dash.analysis.metrics.program_step import compute_program_step, explain_not_recorded
@@ -171,7 +173,8 @@ def _compute_replay(report: LoopReport) -> MetricValue:
             "loop_replay", Missing(Fact.FAMILIES, "no replay was timed on the GPU")
         )
     steps = sum(count for count, _ in timed_samples)
-    return make_value("loop_replay", sum(count * median for count, median in timed_samples) / steps)
+    mean_ns = sum(count * median for count, median in timed_samples) / steps
+    return make_value("loop_replay", report.scale_to_recorded_step(mean_ns))
 
 
 def _compute_padding(report: LoopReport) -> MetricValue:
@@ -180,4 +183,7 @@ def _compute_padding(report: LoopReport) -> MetricValue:
         reasons = [f.padding.reason for f in report.families if isinstance(f.padding, Missing)]
         return make_missing_value("loop_padding", Missing(Fact.FAMILIES, reasons[0]))
     cost = combine_costs(costs)
-    return make_value("loop_padding", cost.step_ns, cost.spread)
+    scale = report.scale_to_recorded_step
+    high = None if cost.spread.high is None else scale(cost.spread.high)
+    spread = replace(cost.spread, low=scale(cost.spread.low), high=high)
+    return make_value("loop_padding", scale(cost.step_ns), spread)

@@ -31,7 +31,12 @@ from graphviz_dash.analysis.metrics.loop_columns import (
 from graphviz_dash.analysis.sample_statistics import Summary, compute_percentiles, summarise
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.loop import FamilyMember, GraphCost, GraphFamily, ProgramLoop
-from graphviz_dash.model.recording import RecordedGraph, find_released_graphs
+from graphviz_dash.model.recording import (
+    BoundaryKind,
+    RecordedGraph,
+    Recording,
+    find_released_graphs,
+)
 from graphviz_dash.model.run import Run
 
 _MIN_SAMPLES: Final = 3
@@ -184,6 +189,19 @@ class FamilyReport(Struct, frozen=True):
         return tuple(dict.fromkeys(g for member in self.members for g in member.member.graphs))
 
 
+class RecordedStepLength(Struct, frozen=True):
+    """Steps of the loop between two ends of a step of the recording.
+
+    Graphs of one place that follow each other in a fixed order are one step for the recorder, and
+    alternatives, thus separate steps, for the loop.
+    """
+
+    graph: str
+    """Graph whose replay ends a step of the recording."""
+    steps: float
+    """Mean number of steps of the loop, above 1."""
+
+
 class LoopReport(Struct, frozen=True):
     """Loop of one recorded program."""
 
@@ -201,6 +219,12 @@ class LoopReport(Struct, frozen=True):
     """Memory of the captures as measured by the engine. None if unknown."""
     modes: tuple[StepMode, ...]
     """Steps by phase and mode."""
+    recorded_step: RecordedStepLength | None
+    """Length of a step of the recording in steps of this loop. None if they are the same."""
+
+    def scale_to_recorded_step(self, ns: float) -> float:
+        """Convert a time per step of this loop to one per step of the recording."""
+        return ns if self.recorded_step is None else ns * self.recorded_step.steps
 
 
 def has_many_graphs(loop: ProgramLoop | None) -> bool:
@@ -253,7 +277,32 @@ def build_loop_report(run: Run) -> LoopReport | Missing:
         modes=summarize_modes(
             columns, loop.families, {family.index: family.replays for family in families}
         ),
+        recorded_step=_measure_recorded_step(recording, loop, columns),
     )
+
+
+def _measure_recorded_step(
+    recording: Recording, loop: ProgramLoop, columns: LoopColumns
+) -> RecordedStepLength | None:
+    """Measure a step of the recording that ends with the replay of one graph."""
+    if recording.boundary_kind is not BoundaryKind.REPLAYS:
+        return None
+    members = [
+        (number, index, graph)
+        for number, family in enumerate(loop.families)
+        for index, member in enumerate(family.members)
+        for graph in member.graphs
+        if recording.boundary == f"replay of {graph}"
+    ]
+    if len(members) != 1:
+        return None
+    [(family, member, graph)] = members
+    replays = np.flatnonzero(columns.is_replay)
+    ends = np.flatnonzero((columns.family == family) & (columns.member == member))
+    ends = np.searchsorted(replays, ends[columns.is_replay[ends]])
+    if len(ends) < 2 or ends[-1] - ends[0] == len(ends) - 1:
+        return None
+    return RecordedStepLength(graph, float(ends[-1] - ends[0]) / (len(ends) - 1))
 
 
 def _count_replays(

@@ -41,7 +41,9 @@ class StepMode(Struct, frozen=True):
     requests: tuple[int, int] | None
     """Smallest and largest number of requests; None if unknown."""
     step_time: Summary | None
-    """Median interval to the next step and its quartiles, in ns; None if not recorded."""
+    """Median interval to the next step and its quartiles, in ns. None if not recorded, or if
+    replays last longer: the CPU then runs ahead of the GPU.
+    """
     time_share: float | None
     """Share of the time of all steps, 0 to 1, by median intervals per size. None if not recorded.
     """
@@ -111,8 +113,10 @@ def estimate_total_ns(columns: LoopColumns) -> float | None:
 
 
 def _summarize_intervals(columns: LoopColumns, rows: Ints) -> Summary | None:
-    intervals = columns.period_ns[rows]
-    return summarise(intervals[intervals != NONE])
+    intervals, replays = columns.period_ns[rows], columns.gpu_ns[rows]
+    interval, replay = summarise(intervals[intervals != NONE]), summarise(replays[replays != NONE])
+    runs_ahead = interval is not None and replay is not None and replay.median > interval.median
+    return None if runs_ahead else interval
 
 
 def _find_largest_size(family: GraphFamily) -> int | None:

@@ -239,9 +239,9 @@ _PROGRAM = (
     ),
     Metric(
         "loop_replay", "Replay time per step", _NS, _RECORDED, _LOW,
-        "For a recorded program with graph families: mean GPU time of the replays in a step. Each "
-        "graph counts with the median of its sampled replays, timed between CUDA events. Steps "
-        "with unsampled graphs are excluded.",
+        "For a recorded program with graph families: mean GPU time of the replays in a step of the "
+        "recording. Each graph counts with the median of its sampled replays, timed between CUDA "
+        "events. Steps with unsampled graphs are excluded.",
     ),
     Metric(
         "loop_padding", "Padding cost per step", _NS, _RECORDED, _LOW,

@@ -176,6 +176,7 @@ class LadderDocument(Document, frozen=True):
     engine: str | None
     engine_capture_memory: Bytes | None
     modes: list[StepModeDocument]
+    steps_per_recorded_step: float | None
     eager_sentences: list[Sentence]
     family: str
     axes: list[str]
@@ -210,6 +211,7 @@ def build_ladder_document(
         engine=report.engine,
         engine_capture_memory=report.engine_capture_bytes,
         modes=_build_modes(report),
+        steps_per_recorded_step=report.recorded_step and report.recorded_step.steps,
         eager_sentences=describe_eager_steps(report),
         family=family.family.name,
         axes=family.family.axes,

@@ -114,8 +114,19 @@ def summarize_loop(report: LoopReport) -> str:
         text += f", {pluralize(others, 'eager step')} with other inputs"
     if report.engine:
         text += f"; keys and sizes from {escape_control_characters(report.engine)}"
-    memory = _describe_engine_memory(report)
-    return f"{text}. {memory}" if memory else f"{text}."
+    details = (_describe_recorded_step(report), _describe_engine_memory(report))
+    return " ".join((f"{text}.", *(detail for detail in details if detail)))
+
+
+def _describe_recorded_step(report: LoopReport) -> str:
+    """Name the other definition of a step; empty if there is one."""
+    length = report.recorded_step
+    if length is None:
+        return ""
+    return (
+        "Here each replay is a step. Step times and figures per step elsewhere are from one replay "
+        f"of {escape_control_characters(length.graph)} to the next: {length.steps:.3g} steps."
+    )
 
 
 def _describe_engine_memory(report: LoopReport) -> str:

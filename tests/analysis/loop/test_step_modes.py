@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from graphviz_dash.analysis.comparison.recorded_figures import compute_loop_metrics
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
 from graphviz_dash.analysis.loop.step_modes import summarize_modes
 from graphviz_dash.analysis.metrics.loop_columns import NONE, build_loop_columns
 from graphviz_dash.features.ladder.narrative import summarize_loop
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.loop import StepKind
+from graphviz_dash.model.recording import BoundaryKind
+from graphviz_dash.model.run import Run
 from tests.loops import EAGER_NS, make_server, replay_ns
 from tests.samples import SAMPLES
 
@@ -115,6 +118,53 @@ def test_counted_steps_have_their_share_of_the_time(tmp_path: Path) -> None:
     ]
     assert shares[0] is not None
     assert shares[1] == pytest.approx(10 * shares[0] / (1 + 9 * shares[0]))
+
+
+def test_a_recorded_step_of_several_replays_is_named(tmp_path: Path) -> None:
+    """Sizes in a fixed order, of which the recorder makes one step and the loop several."""
+    run = load_run(make_server(tmp_path / "service", sizes=(8, 16, 32), requests=(8, 16, 32) * 20))
+    assert run.recording is not None
+    per_replay = compute_replay_ns(run)
+    ends = (BoundaryKind.REPLAYS, "replay of graph-1")
+    recording = replace(run.recording, boundary_kind=ends[0], boundary=ends[1])
+    cycle = replace(run, recording=recording)
+    report = build_loop_report(cycle)
+    assert isinstance(report, LoopReport)
+    assert "60 steps replayed. Here each replay is a step. " in summarize_loop(report)
+    assert summarize_loop(report).endswith("from one replay of graph-1 to the next: 3 steps.")
+    assert compute_replay_ns(cycle) == pytest.approx(3 * per_replay)
+    # One graph follows itself, or the ends of steps are marked.
+    for boundary in (
+        (ends[0], "replay of any graph captured at a.py:1"),
+        (BoundaryKind.LABEL, ends[1]),
+    ):
+        other = replace(recording, boundary_kind=boundary[0], boundary=boundary[1])
+        same = build_loop_report(replace(run, recording=other))
+        assert isinstance(same, LoopReport)
+        assert same.recorded_step is None
+
+
+def compute_replay_ns(run: Run) -> float:
+    values = {each.metric.id: each.value for each in compute_loop_metrics(run)}
+    replay_ns = values["loop_replay"]
+    assert replay_ns is not None
+    return replay_ns
+
+
+def test_steps_shorter_than_their_replays_have_no_interval(tmp_path: Path) -> None:
+    """The CPU runs ahead of the GPU, so that intervals show launches only."""
+    run = load_run(make_server(tmp_path / "service", sizes=(32,), requests=(32,) * 90))
+    assert run.loop is not None
+    columns = build_loop_columns(run.loop)
+    short = replace(columns, period_ns=np.where(columns.period_ns > 0, 1_000, columns.period_ns))
+    times = [
+        mode.step_time
+        for steps in (columns, short)
+        for mode in summarize_modes(steps, run.loop.families, {})
+        if mode.kind is StepKind.REPLAY
+    ]
+    assert times[0] is not None
+    assert times[1:] == [None]
 
 
 def test_replays_after_the_recorded_steps_are_reported(tmp_path: Path) -> None:
