@@ -6,7 +6,6 @@ be atomic and idempotent.
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import sys
@@ -23,6 +22,7 @@ from typing import Any, Final, TypeVar
 
 from graphviz_dash.bundle.staging import remove_abandoned_scratch
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError
+from graphviz_dash.garbage import raise_scan_threshold
 from graphviz_dash.ingest.processes import PROCESSES_VARIABLE, end_with_parent
 
 T = TypeVar("T")
@@ -32,7 +32,6 @@ MAX_RETRIES: Final = 3
 """Dask's retries of a task after the death of its worker."""
 
 _POLL_S: Final = 0.5
-_OBJECTS_BETWEEN_SCANS: Final = 50_000
 _SAFE_PATH: Final = "PYTHONSAFEPATH"
 _STARTING: Final = Lock()
 
@@ -137,7 +136,7 @@ def _start_worker(parent: int) -> None:
     Its first task imports modules, whose objects are not garbage.
     """
     end_with_parent(parent)
-    gc.set_threshold(_OBJECTS_BETWEEN_SCANS, *gc.get_threshold()[1:])
+    raise_scan_threshold()
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     os.environ.setdefault(PROCESSES_VARIABLE, "1")
 

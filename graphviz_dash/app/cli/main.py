@@ -32,10 +32,10 @@ from graphviz_dash.errors import (
     MissingRequirementError,
     escape_control_characters,
 )
+from graphviz_dash.garbage import raise_scan_threshold
 
 _GROUP: Final = "graphviz_dash.commands"
 _INTERRUPTED: Final = 130
-_OBJECTS_BETWEEN_SCANS: Final = 50_000
 _MAX_SHORT_HELP: Final = 60
 """Maximum length of a short help, so that its line has at most 80 columns."""
 
@@ -206,10 +206,7 @@ def _handle_signals() -> Iterator[list[int]]:
 
 @contextmanager
 def _collect_garbage_rarely() -> Iterator[None]:
-    """Let imports create objects, almost none of which are garbage, without a scan of all others
-    after each few hundred. Scans cost a sixth of the start of most commands."""
-    thresholds = gc.get_threshold()
-    gc.set_threshold(max(thresholds[0], _OBJECTS_BETWEEN_SCANS), *thresholds[1:])
+    thresholds = raise_scan_threshold()
     try:
         yield
     finally:
