@@ -294,30 +294,39 @@ def predict_saving(history: AllocationHistory) -> int | None:
 
 def simulate(history: AllocationHistory) -> ExpandableAllocator:
     """Place the first live allocations by address, then follow the events."""
-    segments = Segments(history.before, history.after)
     allocator = ExpandableAllocator()
     for address, size, stream, pool in _list_live_blocks(history.before):
         allocator.allocate(address, size, stream, pool)
     _place_free_segments(allocator, history.before)
+    releasing = False
+    for event, pool in follow_pools(history):
+        if event.action == "alloc":
+            allocator.allocate(event.address, event.size, event.stream, pool)
+        elif event.action == "free_completed":
+            allocator.free(event.address)
+        elif event.action == "segment_free" and not releasing:
+            allocator.release()
+        releasing = event.action == "segment_free"
+    return allocator
+
+
+def follow_pools(
+    history: AllocationHistory,
+) -> Iterator[tuple[AllocatorEvent, tuple[int, int]]]:
+    """Return each event with the pool of its address."""
+    segments = Segments(history.before, history.after)
     last_release = {
         event.address: number
         for number, event in enumerate(history.events)
         if event.action == "segment_free"
     }
-    releasing = False
-    for number, (action, address, size, stream) in enumerate(history.events):
-        if action == "alloc":
-            allocator.allocate(address, size, stream, segments.find(address))
-        elif action == "free_completed":
-            allocator.free(address)
-        elif action == "segment_alloc":
-            segments.add(address, is_permanent=last_release.get(address, -1) < number)
-        elif action == "segment_free":
-            segments.remove(address)
-            if not releasing:
-                allocator.release()
-        releasing = action == "segment_free"
-    return allocator
+    for number, event in enumerate(history.events):
+        if event.action == "segment_alloc":
+            is_permanent = last_release.get(event.address, -1) < number
+            segments.add(event.address, is_permanent=is_permanent)
+        yield event, segments.find(event.address)
+        if event.action == "segment_free":
+            segments.remove(event.address)
 
 
 def _place_free_segments(

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 import torch
 from msgspec.structs import replace
 
+from collectors.allocator.captures import list_pool_operations
 from collectors.allocator.expandable import predict_saving
 from collectors.allocator.history import AllocationWatch
 from collectors.allocator.holders import TensorHolders
@@ -74,6 +75,7 @@ class _Graph:
         self.failure = False
         self.held_at_begin = 0
         self.held_bytes: int | None = None
+        self.first_operation = 0
 
 
 class _KnownState(NamedTuple):
@@ -97,6 +99,8 @@ class LedgerRecorder:
         """Set to simulate expandable segments, from the first capture to the end of the start-up.
         """
         self._expandable_saving: int | None = None
+        self._first_operation = 0
+        self._pool_operations: dict[str, tuple[int, ...]] = {}
         self.count_replays: Callable[[], int] = lambda: 0
         self._replays_before = 0
         self._origin = read_process_start()
@@ -326,11 +330,13 @@ class LedgerRecorder:
             with self._guard:
                 if self.allocations is not None:
                     self.allocations.start()
+                    self._first_operation = read_numbers().operations
         self._open_captures += 1
         self._candidate = None
         self._replays_before = self.count_replays()
         graph = self._graphs[graph_id] = _Graph(graph_id, perf_counter_ns())
         graph.held_at_begin = numbers.held_bytes if numbers is not None else 0
+        graph.first_operation = numbers.operations if numbers is not None else 0
         with self._guard:
             handle = int(torch.cuda.current_stream().cuda_stream)
             graph.stream = self._streams.setdefault(handle, len(self._streams))
@@ -411,18 +417,24 @@ class LedgerRecorder:
             self.stop()
             self.sample(SampleKind.STARTUP_END)
             with self._guard:
-                self._simulate_expandable_segments()
+                self._evaluate_allocations()
             with self._guard:
                 memory = read_device_memory(os.getpid())
                 uuid = self._read_uuid()
                 self._memory = memory.get(uuid) if uuid is not None else None
 
-    def _simulate_expandable_segments(self) -> None:
+    def _evaluate_allocations(self) -> None:
         begin = perf_counter_ns()
         history = self.allocations.finish() if self.allocations is not None else None
         if history is not None:
             self._expandable_saving = predict_saving(history)
-        self.add_span(SpanKind.RECORDER, "expandable segments", begin, perf_counter_ns())
+            graphs = tuple(self._graphs.values())
+            starts = [max(0, graph.first_operation - self._first_operation) for graph in graphs]
+            operations = list_pool_operations(history, starts)
+            self._pool_operations = {
+                graph.id: part for graph, part in zip(graphs, operations, strict=True)
+            }
+        self.add_span(SpanKind.RECORDER, "allocations", begin, perf_counter_ns())
 
     def _read_uuid(self) -> str | None:
         if self._device is None:
@@ -458,6 +470,7 @@ class LedgerRecorder:
                     first_replay_ns=self._convert_time(graph.first_replay),
                     failure=graph.failure,
                     held_bytes=graph.held_bytes,
+                    pool_operations=self._pool_operations.get(graph.id),
                 )
                 for graph in tuple(self._graphs.values())
             ),

@@ -54,6 +54,8 @@ class DeviceNumbers(NamedTuple):
     """Resident on the host."""
     held_bytes: int
     """Freed in the allocator, but waiting for other streams (``record_stream``)."""
+    operations: int = 0
+    """Allocations and frees of the process so far."""
 
     @property
     def outside_bytes(self) -> int:
@@ -78,7 +80,15 @@ def read_numbers() -> DeviceNumbers:
         allocated_bytes=allocated_bytes,
         host=read_host_bytes(),
         held_bytes=max(0, _get_current(stats, "active_bytes") - allocated_bytes),
+        operations=_count_operations(stats),
     )
+
+
+def _count_operations(stats: Mapping[str, Any]) -> int:
+    if "allocation" not in stats:
+        return 0
+    counts = stats["allocation"]["all"]
+    return int(counts["allocated"]) + int(counts["freed"])
 
 
 def read_used_bytes() -> int:

@@ -209,6 +209,10 @@ class GraphStart(Struct, frozen=True, forbid_unknown_fields=True):
     held_bytes: Count | None = None
     """Memory that was freed in the capture and waits for other streams (``record_stream``), at the
     end of the capture, in bytes. None if unknown."""
+    pool_operations: tuple[int, ...] | None = None
+    """Operations in private pools from the start of its capture to that of the next. A positive
+    number allocates bytes, as requested; -k frees the k-th last allocation. None if not recorded.
+    """
 
 
 class Ledger(Struct, frozen=True, forbid_unknown_fields=True):
