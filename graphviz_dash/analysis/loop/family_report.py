@@ -18,6 +18,7 @@ from graphviz_dash.analysis.loop.size_times import (
     interpolate_times,
 )
 from graphviz_dash.analysis.loop.step_modes import StepMode, summarize_modes
+from graphviz_dash.analysis.memory.captured_pools import FamilyPool, build_family_pool
 from graphviz_dash.analysis.memory.report import NODE_BYTES
 from graphviz_dash.analysis.metrics.loop_columns import (
     CAPTURE,
@@ -44,8 +45,8 @@ _MIN_SAMPLES: Final = 3
 _MIN_STEPS: Final = 32
 """For a reliable median of step intervals, which vary with host work."""
 
-_MIN_MEASURED_BYTES: Final = 32 * 2**20
-"""Minimum total size for the program's own measurement; the driver allocates 2 MiB chunks."""
+_MIN_MEASURED_BYTES: Final = 8 * 2**20
+"""Minimum total size for the family's own measurement; the driver allocates 2 MiB chunks."""
 _MAX_NODE_BYTES: Final = 16_384
 """Largest plausible bytes per node. Above it, another process used the GPU's memory."""
 
@@ -56,7 +57,7 @@ class NodeBytes(Struct, frozen=True):
     bytes: float
     """Bytes per node."""
     graphs: int
-    """Graphs behind the estimate. 0 means the built-in default, because the program's own
+    """Graphs behind the estimate. 0 means the built-in default, because the family's own
     graphs are too small to measure.
     """
 
@@ -152,7 +153,9 @@ class FamilyReport(Struct, frozen=True):
     padding: PaddingCost | Missing
     """Over all steps of known size; missing with ``losses``."""
     node_bytes: NodeBytes
-    """Estimate for all families of the program."""
+    """Estimate for its graphs. Small graphs use more per node."""
+    pool: FamilyPool | Missing
+    """Allocations of its captures, or why they are unknown."""
 
     @property
     def fallback_ns(self) -> float | None:
@@ -258,12 +261,12 @@ def build_loop_report(run: Run) -> LoopReport | Missing:
         costs=costs,
         recorded=recorded_graphs,
         uses=uses,
-        node_bytes=_estimate_node_bytes(costs, recorded_graphs),
         evictions=find_released_graphs(recording),
         has_counted_steps=loop.step_count > len(columns.kind),
     )
     families = [
-        _build_family(index, family, columns, graphs) for index, family in enumerate(loop.families)
+        _build_family(index, family, columns, graphs, build_family_pool(run, index))
+        for index, family in enumerate(loop.families)
     ]
     families.sort(key=lambda family: -(family.replays + family.fallbacks))
     return LoopReport(
@@ -332,19 +335,18 @@ class _GraphFacts(Struct, frozen=True):
     costs: Mapping[str, GraphCost]
     recorded: Mapping[str, RecordedGraph]
     uses: Mapping[str, int]
-    node_bytes: NodeBytes
     evictions: frozenset[str]
     has_counted_steps: bool
     """True if some steps were counted but not recorded."""
 
 
-def _estimate_node_bytes(
-    costs: Mapping[str, GraphCost], recorded: Mapping[str, RecordedGraph]
-) -> NodeBytes:
+def _estimate_node_bytes(family: GraphFamily, graphs: _GraphFacts) -> NodeBytes:
+    names = {graph for member in family.members for graph in member.graphs}
     measurements = [
-        (cost.driver_bytes, nodes)
-        for graph, cost in costs.items()
-        if cost.driver_bytes is not None and graph in recorded and (nodes := recorded[graph].nodes)
+        (driver_bytes, nodes)
+        for graph in names & graphs.recorded.keys()
+        if (driver_bytes := graphs.costs[graph].driver_bytes) is not None
+        and (nodes := graphs.recorded[graph].nodes)
     ]
     total_bytes = sum(total_bytes for total_bytes, _ in measurements)
     if total_bytes < _MIN_MEASURED_BYTES:
@@ -356,8 +358,13 @@ def _estimate_node_bytes(
 
 
 def _build_family(
-    index: int, family: GraphFamily, columns: LoopColumns, graphs: _GraphFacts
+    index: int,
+    family: GraphFamily,
+    columns: LoopColumns,
+    graphs: _GraphFacts,
+    pool: FamilyPool | Missing,
 ) -> FamilyReport:
+    node_bytes = _estimate_node_bytes(family, graphs)
     rows = np.flatnonzero(columns.family == index)
     kind = columns.kind[rows]
     served_rows = rows[columns.is_replay[rows]]
@@ -366,7 +373,13 @@ def _build_family(
     bounds = np.searchsorted(columns.member[order], np.arange(len(family.members) + 1))
     members = [
         _build_member(
-            number, family, member, columns, order[bounds[number] : bounds[number + 1]], graphs
+            number,
+            family,
+            member,
+            columns,
+            order[bounds[number] : bounds[number + 1]],
+            graphs,
+            node_bytes,
         )
         for number, member in enumerate(family.members)
     ]
@@ -393,7 +406,8 @@ def _build_family(
         real_sizes=_count_real_sizes(columns, rows),
         losses=losses,
         padding=_compute_padding(samples, columns, rows, losses),
-        node_bytes=graphs.node_bytes,
+        node_bytes=node_bytes,
+        pool=pool,
     )
 
 
@@ -404,6 +418,7 @@ def _build_member(
     columns: LoopColumns,
     steps: Ints,
     graphs: _GraphFacts,
+    node_bytes: NodeBytes,
 ) -> MemberReport:
     size, rest = _split_key(family, member)
     ids = tuple(dict.fromkeys(member.graphs))
@@ -429,7 +444,7 @@ def _build_member(
         first_launch_ns=_sum_known([cost.first_launch_ns for cost in costs]),
         exclusive_bytes=_sum_known([cost.exclusive_bytes for cost in costs]),
         pool_growth_bytes=_sum_known([cost.pool_growth_bytes for cost in costs]),
-        executable_bytes=None if nodes is None else round(nodes * graphs.node_bytes.bytes),
+        executable_bytes=None if nodes is None else round(nodes * node_bytes.bytes),
         is_eviction=graphs.evictions.issuperset(ids),
     )
 

@@ -71,12 +71,29 @@ class FamilyPool(Struct, frozen=True):
         members[0] = first
         new_members = []
         for size in order:
-            is_first = size == order[0]
-            member = _build_member(members, size, is_first=is_first)
+            has_first_allocations = size == order[0]
+            member = _build_member(members, size, has_first_allocations=has_first_allocations)
             if member is None:
                 return _explain("the allocations of the sizes differ by more than their size")
             new_members.append(member)
-        return simulate_pool(_merge(self.captures, new_members, is_descending=is_descending))
+        return simulate_pool(self._merge(new_members, is_descending=is_descending))
+
+    def _merge(self, members: Sequence[PoolCapture], *, is_descending: bool) -> list[PoolCapture]:
+        """Replace the captures of the family. New sizes precede the next present one."""
+        waiting = list(members)
+        last = max(n for n, capture in enumerate(self.captures) if capture.key[0] == self.family)
+        order: list[PoolCapture] = []
+        for number, capture in enumerate(self.captures):
+            if capture.key[0] != self.family:
+                order.append(capture)
+                continue
+            while waiting and (
+                number == last
+                or waiting[0].key[1] == capture.key[1]
+                or (waiting[0].key[1] > capture.key[1]) == is_descending
+            ):
+                order.append(waiting.pop(0))
+        return order
 
 
 def build_family_pool(run: Run, family: int) -> FamilyPool | Missing:
@@ -102,8 +119,8 @@ def build_family_pool(run: Run, family: int) -> FamilyPool | Missing:
     counts: Counter[CaptureKey] = Counter()
     for position, graph in enumerate(ledger.graphs):
         key = keys.get(graph.graph, (-1, position))
-        is_continued = bool(captures) and captures[-1].key == key
-        operations = list(captures.pop().operations) if is_continued else []
+        is_same_capture = bool(captures) and captures[-1].key == key
+        operations = list(captures.pop().operations) if is_same_capture else []
         for operation in graph.pool_operations or ():
             if operation > 0:
                 operations.append(PoolOperation(operation, counts[key]))
@@ -114,10 +131,10 @@ def build_family_pool(run: Run, family: int) -> FamilyPool | Missing:
         captures.append(PoolCapture(key, tuple(operations)))
     used = {graph.graph for graph in ledger.graphs if graph.pool in pools}
     captures = [c for c in captures if c.key[0] == family or ledger.graphs[c.key[1]].graph in used]
-    reserved = sum(cost.pool_growth_bytes or 0 for cost in loop.graphs if cost.pool in pools)
-    if len({c.key for c in captures}) < len(captures) or simulate_pool(captures) != reserved:
+    pool_bytes = sum(cost.pool_growth_bytes or 0 for cost in loop.graphs if cost.pool in pools)
+    if len({c.key for c in captures}) < len(captures) or simulate_pool(captures) != pool_bytes:
         return _explain("a simulation of the allocator does not reproduce its pool")
-    return FamilyPool(family, tuple(captures), reserved)
+    return FamilyPool(family, tuple(captures), pool_bytes)
 
 
 def simulate_pool(captures: Iterable[PoolCapture]) -> int:
@@ -158,47 +175,46 @@ def _separate_first(members: Sequence[PoolCapture]) -> PoolCapture | None:
     """Give negative numbers to the allocations that only the first size makes. None if it lacks
     some of the others."""
     first = members[0]
-    expected = _interpolate(members[1:], first.key[1])
-    if expected is None:
+    template = _interpolate(members[1:], first.key[1])
+    if template is None:
         return None
-    remaining = [part for part in expected if part.owner != _PREVIOUS]
+    remaining = [part for part in template if part.owner != _PREVIOUS]
     numbers: dict[int, int] = {}
     operations = []
     for operation in first.operations:
-        number = numbers.get(operation.number, operation.number)
-        is_own = operation.owner is None
+        number = operation.number
+        if operation.owner is None:
+            number = numbers.get(number, number)
         if remaining and _is_equal(operation, remaining[0], number):
             number = remaining.pop(0).number
         elif operation.size:
             number = -1 - len(numbers)
         if operation.size:
             numbers[operation.number] = number
-        operations.append(
-            PoolOperation(operation.size, number if is_own else operation.number, operation.owner)
-        )
+        operations.append(replace(operation, number=number))
     return None if remaining else PoolCapture(first.key, tuple(operations))
 
 
-def _is_equal(operation: PoolOperation, expected: PoolOperation, number: int) -> bool:
-    if operation.size and expected.size:
-        return -(-operation.size // GRAIN) == -(-expected.size // GRAIN)
-    is_same = operation.owner == expected.owner and number == expected.number
-    return not operation.size and not expected.size and is_same
+def _is_equal(operation: PoolOperation, template: PoolOperation, number: int) -> bool:
+    if operation.size and template.size:
+        return -(-operation.size // GRAIN) == -(-template.size // GRAIN)
+    has_same_label = operation.owner == template.owner and number == template.number
+    return not operation.size and not template.size and has_same_label
 
 
 def _build_member(
-    members: Sequence[PoolCapture], size: int, *, is_first: bool
+    members: Sequence[PoolCapture], size: int, *, has_first_allocations: bool
 ) -> PoolCapture | None:
     """Build the captures of a size, with the additional allocations of the first one."""
     first = members[0]
     present = next((member for member in members if member.key[1] == size), None)
-    if present is not None and (present is first) == is_first:
+    if present is not None and (present is first) == has_first_allocations:
         return present
     operations = present.operations if present not in (None, first) else None
     operations = operations or _interpolate(members[1:], size)
     if operations is None:
         return None
-    if is_first:
+    if has_first_allocations:
         sizes = {part.number: part.size for part in operations if part.size}
         if not {part.number for part in first.operations if part.number >= 0} <= sizes.keys():
             return None
@@ -211,8 +227,8 @@ def _build_member(
 
 def _interpolate(members: Sequence[PoolCapture], size: int) -> tuple[PoolOperation, ...] | None:
     """Interpolate or extrapolate the two nearest sizes of equal structure. None without any."""
-    near = sorted(members, key=lambda member: abs(member.key[1] - size))
-    for first, second in combinations(near, 2):
+    neighbours = sorted(members, key=lambda member: abs(member.key[1] - size))
+    for first, second in combinations(neighbours, 2):
         if _list_structure(first) == _list_structure(second):
             share = Fraction(size - first.key[1], second.key[1] - first.key[1])
             return tuple(
@@ -224,23 +240,3 @@ def _interpolate(members: Sequence[PoolCapture], size: int) -> tuple[PoolOperati
 
 def _list_structure(capture: PoolCapture) -> list[tuple[bool, int, CaptureKey | None]]:
     return [(part.size > 0, part.number, part.owner) for part in capture.operations]
-
-
-def _merge(
-    captures: Sequence[PoolCapture], members: Sequence[PoolCapture], *, is_descending: bool
-) -> list[PoolCapture]:
-    """Replace the captures of a family. New sizes precede the next present one."""
-    family, waiting = members[0].key[0], list(members)
-    last = max(number for number, capture in enumerate(captures) if capture.key[0] == family)
-    order: list[PoolCapture] = []
-    for number, capture in enumerate(captures):
-        if capture.key[0] != family:
-            order.append(capture)
-            continue
-        while waiting and (
-            number == last
-            or waiting[0].key[1] == capture.key[1]
-            or (waiting[0].key[1] > capture.key[1]) == is_descending
-        ):
-            order.append(waiting.pop(0))
-    return order

@@ -164,6 +164,7 @@ class CoverageDocument(Document, frozen=True):
     throughput_low: Fraction | None
     throughput_high: Fraction | None
     memory: Bytes
+    memory_limit_reason: Sentence | None
     startup_ns: WholeNs = field(name="startup")
     options: list[str]
     sentence: Sentence
@@ -270,6 +271,7 @@ def _build_coverage(
         throughput_low=throughput and throughput.low,
         throughput_high=throughput and throughput.high,
         memory=round(coverage.memory_bytes),
+        memory_limit_reason=coverage.memory_limit and coverage.memory_limit.reason,
         options=list_size_options(report, family, sizes),
         sentence=describe_coverage(family, coverage),
     )

@@ -16,6 +16,7 @@ from graphviz_dash.analysis.loop.family_report import (
 from graphviz_dash.analysis.loop.keys import format_key
 from graphviz_dash.analysis.loop.padding import PaddingCost, PaddingEffect
 from graphviz_dash.analysis.loop.step_modes import StepMode
+from graphviz_dash.analysis.memory.captured_pools import FamilyPool
 from graphviz_dash.analysis.metrics.loop_columns import SizeSource
 from graphviz_dash.analysis.sample_statistics import Spread, Summary
 from graphviz_dash.errors import escape_control_characters
@@ -78,11 +79,17 @@ def format_node_bytes(node_bytes: NodeBytes) -> str:
     )
 
 
-def describe_memory_method(node_bytes: NodeBytes) -> str:
+def describe_memory_method(node_bytes: NodeBytes, pool: FamilyPool | Missing) -> str:
     """Describe the method of the memory estimate."""
+    if not isinstance(pool, Missing):
+        return (
+            "Memory: the pool by a simulation of torch's allocator with the recorded allocations, "
+            f"and {format_node_bytes(node_bytes)}."
+        )
     return (
         f"Memory: the pool memory that each graph keeps, {format_node_bytes(node_bytes)}, and the "
-        "pool growth for the largest size, taken from the captures that enlarged the pool."
+        "pool growth for the largest size, taken from the captures that enlarged the pool. It is a "
+        f"limit for additional sizes: {pool.reason}."
     )
 
 
@@ -191,10 +198,11 @@ def format_mode_spread(mode: StepMode) -> str:
 def describe_coverage(family: FamilyReport, coverage: Coverage) -> str:
     """Describe the gain and cost of graphs for larger requests."""
     amount = format_amount(family, _join_sizes(coverage.new_sizes))
-    cost = (
-        f"up to {format_bytes(coverage.memory_bytes)} and about {format_ns(coverage.startup_ns)} "
-        "of startup"
-    )
+    kind = "about" if coverage.memory_limit is None else "up to"
+    memory = f"{kind} {format_bytes(coverage.memory_bytes)}"
+    if coverage.memory_bytes <= 0:
+        memory = "no memory"
+    cost = f"{memory} and about {format_ns(coverage.startup_ns)} of startup"
     gain_ns = coverage.gain_ns
     if gain_ns is None:
         return (

@@ -68,7 +68,7 @@ def print_ladder(
         print_text(f"No recommendation: {advice.reason}.")
     else:
         _print_advice(report, family, advice, coverage)
-        click.echo(describe_memory_method(family.node_bytes))
+        click.echo(describe_memory_method(family.node_bytes, family.pool))
     if count:
         _print_members(family, count)
 

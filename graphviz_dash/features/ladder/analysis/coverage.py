@@ -18,6 +18,7 @@ from graphviz_dash.features.ladder.analysis.ladder_data import (
     TimeEstimates,
     build_problem,
     estimate_times,
+    predict_memory,
 )
 from graphviz_dash.features.ladder.analysis.ladder_inputs import build_ladder_data
 from graphviz_dash.features.ladder.analysis.ladder_problem import (
@@ -60,6 +61,8 @@ class Coverage(Struct, frozen=True):
     """Range of ``graph_step_ns`` from the variation of consecutive steps. None if too few."""
     all_steps_ns: float | None
     """Time of the steps of all families today. None if unknown."""
+    memory_limit: Missing | None
+    """Reason why the memory of ``use`` is an upper limit. None if it is predicted."""
 
     @property
     def gain_ns(self) -> float | None:
@@ -125,7 +128,8 @@ class Coverage(Struct, frozen=True):
 
     @property
     def memory_bytes(self) -> float:
-        """Upper bound of the additional device memory; graphs may fit unused space of the pool."""
+        """Additional device memory. An upper limit with ``memory_limit``; graphs may fit unused
+        space of the pool."""
         return self.use.memory_bytes - self.current_use.memory_bytes
 
     @property
@@ -164,19 +168,25 @@ def build_coverage(data: LadderData) -> Coverage | None:
         exclusive_bytes=_estimate_exclusive_bytes(problem.exclusive_bytes, sizes, current),
     )
     eager_ns, graph_ns, spread = _predict_steps(data, problem, requests_above)
+    current_use = compute_ladder_cost(problem, current)
+    use = compute_ladder_cost(problem, sizes.tolist())
+    memory_bytes = predict_memory(data, sizes.tolist(), current_use.memory_bytes)
+    if not isinstance(memory_bytes, Missing):
+        use = replace(use, memory_bytes=memory_bytes)
     return Coverage(
         largest_graph=current[-1],
         requests=len(data.requests),
         requests_above=len(requests_above),
         new_sizes=new_sizes,
-        current_use=compute_ladder_cost(problem, current),
-        use=compute_ladder_cost(problem, sizes.tolist()),
+        current_use=current_use,
+        use=use,
         step_ns=data.step_ns,
         eager_step_ns=eager_ns,
         eager_step_spread=_measure_eager_variation(data, times, eager_ns),
         graph_step_ns=graph_ns,
         graph_step_spread=spread,
         all_steps_ns=data.all_steps_ns,
+        memory_limit=memory_bytes if isinstance(memory_bytes, Missing) else None,
     )
 
 

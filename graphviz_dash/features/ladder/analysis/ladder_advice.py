@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.loop.size_times import interpolate_times
 from graphviz_dash.analysis.sample_statistics import Spread
@@ -16,6 +17,7 @@ from graphviz_dash.features.ladder.analysis.ladder_data import (
     build_problem,
     collect_sizes,
     estimate_times,
+    predict_memory,
     select_candidates,
 )
 from graphviz_dash.features.ladder.analysis.ladder_gain import (
@@ -234,26 +236,25 @@ def recommend_ladder(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missi
             "no ladder within the budget covers the largest request, and no fallback step without "
             "a graph was timed",
         )
-    use, today_use = (
-        compute_ladder_cost(problem, ladder.sizes),
-        compute_ladder_cost(problem, data.current_sizes),
-    )
-    gain_ns = (today_use.total_ns - use.total_ns) / len(data.requests)
+    today_use = compute_ladder_cost(problem, data.current_sizes)
+    fastest = build_point(problem, times, ladder.sizes)
+    points = (_find_smallest(basis, limits, fastest), fastest, *_select_front(basis.points))
+    smallest, fastest, *front = (_predict_point(data, point, today_use) for point in points)
+    gain_ns = (today_use.total_ns - fastest.use.total_ns) / len(data.requests)
     sampled = set(times.sizes.tolist())
-    smallest = _find_smallest(basis, limits, build_point(problem, times, ladder.sizes))
     smallest_gain_ns = (today_use.total_ns - smallest.use.total_ns) / len(data.requests)
     return LadderAdvice(
         budget=limits,
         current_sizes=data.current_sizes,
         current_use=today_use,
         ladder=ladder,
-        use=use,
+        use=fastest.use,
         gain_interval=compute_gain_interval(basis.halves, limits, ladder.sizes, gain_ns),
         smallest=smallest,
         smallest_interval=compute_gain_interval(
             basis.halves, limits, smallest.sizes, smallest_gain_ns
         ),
-        front=_select_front(basis.points),
+        front=tuple(front),
         interpolated=tuple(size for size in ladder.sizes if size not in sampled),
         requests=len(data.requests),
         size_sum=int(data.requests.sum()),
@@ -266,6 +267,14 @@ def recommend_ladder(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missi
             )
         ),
     )
+
+
+def _predict_point(data: LadderData, point: LadderPoint, today: LadderCost) -> LadderPoint:
+    """Replace the estimated memory of a point by the predicted one, if there is one."""
+    memory_bytes = predict_memory(data, point.sizes, today.memory_bytes)
+    if isinstance(memory_bytes, Missing):
+        return point
+    return replace(point, use=replace(point.use, memory_bytes=memory_bytes))
 
 
 def _find_smallest(basis: LadderBasis, limits: Budget, fastest: LadderPoint) -> LadderPoint:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -15,8 +16,10 @@ from graphviz_dash.analysis.loop.size_times import (
     interpolate,
     interpolate_times,
 )
+from graphviz_dash.analysis.memory.captured_pools import FamilyPool
 from graphviz_dash.features.ladder.analysis.ladder_problem import LadderProblem
 from graphviz_dash.features.ladder.analysis.outside_time import OutsideTime
+from graphviz_dash.model.absence import Fact, Missing
 
 MAX_SIZES: Final = 512
 """Maximum number of candidates; beyond it, quantiles of the requests are used."""
@@ -33,6 +36,8 @@ class SizeCosts(Struct, frozen=True):
     """Additional pool memory, shared with other graphs."""
     startup_ns: float
     """One-time cost: capture, instantiation and first launch."""
+    executable_bytes: float = 0.0
+    """Part of ``exclusive_bytes`` outside the pool."""
 
 
 class LadderData(Struct, frozen=True):
@@ -56,6 +61,8 @@ class LadderData(Struct, frozen=True):
     """Time outside graphs by number of requests. None if unknown."""
     all_steps_ns: float | None = None
     """Time of the steps of all families, by median intervals per size. None if unknown."""
+    pool: FamilyPool | Missing = Missing(Fact.PREDICTION, "the captures are unknown")
+    """Allocations of the captures, or why they are unknown."""
 
     @property
     def current_sizes(self) -> tuple[int, ...]:
@@ -126,6 +133,18 @@ def build_problem(
         counts=counts,
         fallback_ns=interpolate(requests, times.fallback_sizes, times.fallback_ns),
     )
+
+
+def predict_memory(data: LadderData, sizes: Sequence[int], current_bytes: float) -> float | Missing:
+    """Predict the device memory with ``sizes``, by a simulation of the pool, from the current
+    memory. Executables of new sizes are like those of the nearest ones."""
+    pool_bytes = data.pool if isinstance(data.pool, Missing) else data.pool.predict(sizes)
+    if isinstance(data.pool, Missing) or isinstance(pool_bytes, Missing):
+        return pool_bytes
+    executables = _get_column(data, "executable_bytes")
+    new = interpolate(np.array(sorted(sizes)), np.array(data.current_sizes), executables)
+    growth = pool_bytes - data.pool.reserved_bytes
+    return current_bytes + growth + float(new.sum() - executables.sum())
 
 
 def _get_column(data: LadderData, name: str) -> Floats:

@@ -67,6 +67,7 @@ def build_ladder_data(
         fallback_base_ns=family.step_ns or 0.0,
         outside=fit_outside_time(report, family),
         all_steps_ns=None if requests is not None else estimate_total_ns(columns),
+        pool=family.pool,
     )
 
 
@@ -117,6 +118,7 @@ def _compute_costs(
             + float(np.interp(size, sizes, shares))
             * max(added - one_time_bytes - explained_bytes_total, 0),
             sum(member.startup_ns for member in size_members),
+            sum(member.executable_bytes or 0 for member in size_members),
         )
         for size, size_members in sorted(by_size.items())
     )

@@ -105,7 +105,7 @@ def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None
         fastest,
         describe_ceiling(result),
         describe_bound(result),
-        describe_memory_method(report.node_bytes),
+        describe_memory_method(report.node_bytes, report.pool),
     )
     show_markup(
         format_details(

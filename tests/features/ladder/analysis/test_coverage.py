@@ -12,16 +12,23 @@ from graphviz_dash.features.ladder.analysis.coverage import (
     build_coverage,
     select_family,
 )
+from graphviz_dash.features.ladder.analysis.ladder_advice import (
+    build_ladder_basis,
+    recommend_ladder,
+)
 from graphviz_dash.features.ladder.analysis.ladder_inputs import build_ladder_data
+from graphviz_dash.features.ladder.analysis.ladder_problem import Budget
 from graphviz_dash.features.ladder.narrative import (
     describe_coverage,
+    describe_memory_method,
     list_size_options,
 )
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.loop import StepKind
 from graphviz_dash.narrative.engine_steps import describe_eager_steps
-from graphviz_dash.units import format_percent
+from graphviz_dash.units import format_bytes, format_percent
+from tests.captured_pools import Program, record
 from tests.loops import EAGER_NS, make_server, replay_ns
 from tests.samples_once import SAMPLES
 
@@ -119,7 +126,7 @@ def test_the_family_with_most_to_gain_comes_first() -> None:
 
 
 def test_memory_of_larger_graphs_grows_with_their_size(tmp_path: Path) -> None:
-    # vLLM's pieces: on an H100, 304 to 1,024 tokens grew the pool by 44.9 MiB.
+    # vLLM's pieces: on an H100, 304 to 1,024 tokens grew the pool by 44.0 MiB.
     run = load_run(SAMPLES / "recorded-vllm" / "default-sizes", traces=False)
     report = build_loop_report(run)
     assert isinstance(report, LoopReport)
@@ -128,4 +135,41 @@ def test_memory_of_larger_graphs_grows_with_their_size(tmp_path: Path) -> None:
     coverage = build_coverage(data)
     assert coverage is not None
     assert coverage.new_sizes == (304, 544, 784, 1024)
-    assert 44.9 <= coverage.memory_bytes / 2**20 <= 1.1 * 44.9
+    family = select_family(report)
+    assert family.node_bytes.graphs == 99
+    executables = 4 * 81 * family.node_bytes.bytes
+    assert 44.0 <= (coverage.memory_bytes - executables) / 2**20 <= 1.1 * 44.0
+    assert coverage.memory_limit is not None
+    assert coverage.memory_limit.reason == "the allocations of its captures were not recorded"
+    assert " and cost up to " in describe_coverage(family, coverage)
+
+
+@pytest.mark.parametrize("unit", [1_024, 2_048])
+def test_memory_is_predicted_from_recorded_allocations(tmp_path: Path, unit: int) -> None:
+    requests = [1 + number % 32 for number in range(57)] + [33 + n % 16 for n in range(116)]
+    server = make_server(tmp_path / "service", sizes=SIZES, requests=requests)
+    before = Program(unit).capture(SIZES[::-1])
+    after = Program(unit).capture((48, 40, *SIZES[::-1]))
+    report = build_loop_report(record(server, before))
+    assert isinstance(report, LoopReport)
+    family = report.families[0]
+    data = build_ladder_data(report, family)
+    assert not isinstance(data, Missing)
+    coverage = build_coverage(data)
+    assert coverage is not None
+    growth = after.pool.reserved_bytes - before.pool.reserved_bytes
+    # An allocation from 10 MiB on has its own segment, a smaller one has 20 MiB.
+    assert (growth > 0) == (unit > 1_024)
+    assert coverage.memory_bytes == growth + 2 * 6 * family.node_bytes.bytes
+    assert coverage.memory_limit is None
+    text = describe_coverage(family, coverage)
+    memory = f"about {format_bytes(coverage.memory_bytes)}" if growth > 0 else "no memory"
+    assert f" and cost {memory} and about " in text
+    assert "simulation" in describe_memory_method(family.node_bytes, family.pool)
+    # The same for sizes without a further graph, and for all sets of sizes.
+    advice = recommend_ladder(build_ladder_basis(data), Budget(graphs=2))
+    assert not isinstance(advice, Missing)
+    for point in (advice.smallest, *advice.front):
+        program = Program(unit).capture(point.sizes[::-1])
+        executables = len(point.sizes) * 6 * family.node_bytes.bytes
+        assert point.use.memory_bytes == program.pool.reserved_bytes + executables

@@ -339,7 +339,7 @@ def ladder_use(data: LadderData, sizes: tuple[int, ...]) -> LadderCost:
 class TestMemory:
     def test_executables_of_many_nodes_tell_what_a_node_takes(self, tmp_path: Path) -> None:
         path = make_server(tmp_path, nodes=1_600)
-        usual = family_of(remembered(path, driver_bytes=lambda _: 4 << 20))
+        usual = family_of(remembered(path, driver_bytes=lambda _: 1 << 20))
         assert (usual.node_bytes.bytes, usual.node_bytes.graphs) == (3_072, 0)
         # In chunks of 2 MiB: of 6.25 MiB each, four times 6 and twice 8.
         told = family_of(
@@ -350,8 +350,8 @@ class TestMemory:
         # Another process took memory in the meantime.
         shared = family_of(remembered(path, driver_bytes=lambda _: 48 << 20))
         assert shared.node_bytes == usual.node_bytes
-        assert "measured on 6 graphs" in describe_memory_method(told.node_bytes)
-        assert "measured on driver 580" in describe_memory_method(usual.node_bytes)
+        assert "measured on 6 graphs" in describe_memory_method(told.node_bytes, told.pool)
+        assert "measured on driver 580" in describe_memory_method(usual.node_bytes, usual.pool)
 
     def test_workspaces_of_libraries_are_no_sizes_own(self, tmp_path: Path) -> None:
         """A library takes one in the first capture, and another in the second, on another stream;
