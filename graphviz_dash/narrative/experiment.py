@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from graphviz_dash.analysis.ledger.graphs import build_graph_ledgers
+from graphviz_dash.analysis.ledger.savings import measure_unused_graphs
 from graphviz_dash.errors import escape_control_characters
-from graphviz_dash.model.loop import ProgramLoop
 from graphviz_dash.model.recording import (
     RecordedGraph,
     Recording,
@@ -95,15 +96,20 @@ def _format_difference(name: str, value: object, other: object) -> str:
     return escape_control_characters(f"{name} ({value}, {other})")
 
 
-def list_recording_notes(recording: Recording, loop: ProgramLoop | None = None) -> tuple[str, ...]:
-    """Describe the process, the recorder's effect, the end of the recording, and unused graphs."""
+def list_recording_notes(run: Run) -> tuple[str, ...]:
+    """Describe the process, the recorder's effect, the end of the recording, and unused graphs.
+    Empty for a run that was not recorded.
+    """
+    recording = run.recording
+    if recording is None:
+        return ()
     notes = (
         _describe_process(recording),
         _describe_pauses(recording),
         _describe_window_end(recording),
         _describe_cupti(recording),
         _describe_missing_end(recording),
-        _describe_unused_graphs(recording, loop),
+        _describe_unused_graphs(run, recording),
         _describe_released_graphs(recording),
     )
     return tuple(note for note in notes if note is not None)
@@ -118,21 +124,21 @@ def _describe_process(recording: Recording) -> str | None:
     return f"Process {process.role}{method}{parent}; pid {process.pid}."
 
 
-def _describe_unused_graphs(recording: Recording, loop: ProgramLoop | None) -> str | None:
-    idle_graphs = [graph for graph in recording.graphs if graph.nodes and not graph.replays]
-    if not idle_graphs or len(idle_graphs) == len(recording.graphs):
+def _describe_unused_graphs(run: Run, recording: Recording) -> str | None:
+    cost = measure_unused_graphs(run, build_graph_ledgers(run))
+    if cost is None:
         return None
-    capture_ns = sum(graph.capture_ns for graph in idle_graphs)
     total = pluralize(len(recording.graphs), "graph")
-    text = (
-        f"{format_count(len(idle_graphs))} of {total} were never replayed; their captures took "
-        f"{format_ns(capture_ns)}"
-    )
-    names = {graph.graph for graph in idle_graphs}
-    costs = [cost for cost in (loop.graphs if loop else ()) if cost.graph in names]
-    exclusive_bytes = sum(cost.exclusive_bytes or 0 for cost in costs)
-    if exclusive_bytes:
-        text += f" and keep {format_bytes(exclusive_bytes)} of pool memory"
+    text = f"{format_count(len(cost.graphs))} of {total} were never replayed"
+    if cost.saved_bytes is not None and cost.saved_ns is not None:
+        return (
+            f"{text}; without them and their warm-ups the program saves "
+            f"{format_bytes(cost.saved_bytes)} and {format_ns(cost.saved_ns)} of start-up "
+            "(memory ledger)."
+        )
+    text += f"; their captures took {format_ns(cost.capture_ns)}"
+    if cost.pool_bytes:
+        text += f" and keep {format_bytes(cost.pool_bytes)} of pool memory"
     return f"{text}."
 
 

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.model.recording import ProcessOrigin, StartMethod, WindowEnd
+from graphviz_dash.analysis.ledger.report import build_ledger_report
+from graphviz_dash.analysis.ledger.savings import SavingAction
+from graphviz_dash.model.ledger import Ledger
+from graphviz_dash.model.recording import ProcessOrigin, Recording, StartMethod, WindowEnd
+from graphviz_dash.model.run import ExecutionMode, Run, WorkloadInfo
 from graphviz_dash.narrative.experiment import list_recording_notes
+from graphviz_dash.units import format_bytes, format_ns
 from tests.bundle.examples import RECORDING
+from tests.experiments import manifest
+from tests.ledgers import make_ledger
+
+WORKLOAD = WorkloadInfo("server.py", "server.py", None, 0, 0, 0)
+
+
+def list_notes(recording: Recording, ledger: Ledger | None = None) -> tuple[str, ...]:
+    described = manifest(ExecutionMode.RECORDED, WORKLOAD)
+    run = Run(path=Path("run"), manifest=described, recording=recording, ledger=ledger)
+    return list_recording_notes(run)
 
 
 def test_an_older_recording_has_no_notes() -> None:
-    assert list_recording_notes(RECORDING) == ()
+    assert list_notes(RECORDING) == ()
 
 
 def test_notes_report_pauses_limit_cupti_and_end() -> None:
@@ -25,7 +42,7 @@ def test_notes_report_pauses_limit_cupti_and_end() -> None:
         cupti_attached="the program's environment has TEARDOWN_CUPTI=0",
         reached_end=False,
     )
-    pauses, limit, attached, end = list_recording_notes(recording)
+    pauses, limit, attached, end = list_notes(recording)
     assert "for 3.00 ms when it opened and for 40.0 ms when it closed" in pauses
     assert pauses.startswith("The traced window holds 4 complete steps")
     assert limit.startswith("The traced window closed after 4 of 10 requested steps")
@@ -37,7 +54,7 @@ def test_notes_report_pauses_limit_cupti_and_end() -> None:
 
 def test_a_program_that_ended_well_has_no_note_about_its_end() -> None:
     recording = replace(RECORDING, window_ended_by=WindowEnd.STEPS, reached_end=True)
-    assert list_recording_notes(recording) == ()
+    assert list_notes(recording) == ()
 
 
 @pytest.mark.parametrize(
@@ -50,9 +67,9 @@ def test_a_program_that_ended_well_has_no_note_about_its_end() -> None:
 )
 def test_a_window_without_a_step_is_reported(end: WindowEnd, reason: str) -> None:
     recording = replace(RECORDING, requested_window_steps=10, window_steps=0, window_ended_by=end)
-    (note,) = list_recording_notes(recording)
+    (note,) = list_notes(recording)
     assert note == (f"The traced window closed after 0 of 10 requested steps because {reason}.")
-    assert list_recording_notes(replace(recording, window_steps=10)) == ()
+    assert list_notes(replace(recording, window_steps=10)) == ()
 
 
 def test_a_worker_and_its_unused_graphs_are_reported() -> None:
@@ -62,10 +79,28 @@ def test_a_worker_and_its_unused_graphs_are_reported() -> None:
     evicted = replace(used, graph="evicted", eviction=True)
     process = ProcessOrigin("Scheduler", StartMethod.SPAWN, 7, 6, "recorded")
     recording = replace(RECORDING, graphs=(used, unused, evicted), process=process)
-    worker, never, released = list_recording_notes(recording)
+    worker, never, released = list_notes(recording)
     assert worker == "Process Scheduler, started by spawn from recorded; pid 7."
     assert never == "1 of 3 graphs were never replayed; their captures took 2.00 ms."
     assert released.startswith("The program released 1 of 3 graphs before its end")
     # All graphs die with the program.
     ended = replace(recording, graphs=(replace(used, alive=False), replace(unused, alive=False)))
-    assert len(list_recording_notes(ended)) == 2
+    assert len(list_notes(ended)) == 2
+
+
+def test_unused_graphs_have_the_figures_of_the_ledger() -> None:
+    ledger = make_ledger()
+    (graph, *_) = RECORDING.graphs
+    graphs = tuple(
+        replace(graph, graph=start.graph, nodes=5, replays=int(number == 0), alive=True)
+        for number, start in enumerate(ledger.graphs)
+    )
+    recording = replace(RECORDING, graphs=graphs)
+    described = manifest(ExecutionMode.RECORDED, WORKLOAD)
+    run = Run(path=Path("run"), manifest=described, recording=recording)
+    report = build_ledger_report(replace(run, ledger=ledger))
+    assert report is not None
+    (saving,) = (row for row in report.savings if row.action is SavingAction.UNUSED_GRAPHS)
+    (note,) = list_notes(recording, ledger)
+    assert note.startswith("2 of 3 graphs were never replayed; without them and their warm-ups ")
+    assert f"saves {format_bytes(saving.bytes)} and {format_ns(saving.ns)} of start-up" in note

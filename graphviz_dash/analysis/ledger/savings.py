@@ -174,13 +174,50 @@ def list_kernels(run: Run) -> dict[str, frozenset[str]]:
     }
 
 
-def _find_unused(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
+class UnusedGraphs(Struct, frozen=True):
+    """Graphs that were captured and never replayed, and their cost."""
+
+    graphs: tuple[str, ...]
+    capture_ns: int
+    """Time of their captures alone, in ns."""
+    pool_bytes: int
+    """Pool memory that only they use, in bytes, as far as recorded."""
+    saved_bytes: int | None
+    """Device memory that they and their warm-ups added, in bytes. None without a ledger."""
+    saved_ns: int | None
+    """Start-up time that they and their warm-ups added, in ns. None without a ledger."""
+
+
+def measure_unused_graphs(run: Run, graphs: Sequence[GraphLedger]) -> UnusedGraphs | None:
+    """Measure the cost of the graphs without a replay; None if no graph or each has none.
+
+    ``graphs`` are the ledgers of the run, empty without one.
+    """
     captures = run.recording.graphs if run.recording is not None else ()
-    idle_graphs = [graph.graph for graph in captures if graph.nodes and not graph.replays]
-    if idle_graphs and len(idle_graphs) < len(graphs):
-        size, time = sum_without(graphs, idle_graphs, list_kernels(run))
+    idle_graphs = [graph for graph in captures if graph.nodes and not graph.replays]
+    if not idle_graphs or len(idle_graphs) == len(captures):
+        return None
+    names = tuple(graph.graph for graph in idle_graphs)
+    costs = [cost for cost in (run.loop.graphs if run.loop else ()) if cost.graph in {*names}]
+    size, time = sum_without(graphs, names, list_kernels(run)) if graphs else (None, None)
+    return UnusedGraphs(
+        graphs=names,
+        capture_ns=sum(graph.capture_ns for graph in idle_graphs),
+        pool_bytes=sum(cost.exclusive_bytes or 0 for cost in costs),
+        saved_bytes=size,
+        saved_ns=time,
+    )
+
+
+def _find_unused(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
+    cost = measure_unused_graphs(run, graphs)
+    if cost is not None and cost.saved_bytes is not None and cost.saved_ns is not None:
         yield Saving(
-            SavingAction.UNUSED_GRAPHS, size, time, SavingBasis.MEASUREMENT, tuple(idle_graphs)
+            SavingAction.UNUSED_GRAPHS,
+            cost.saved_bytes,
+            cost.saved_ns,
+            SavingBasis.MEASUREMENT,
+            cost.graphs,
         )
 
 

@@ -64,8 +64,8 @@ def show_recorded_panel(result: Comparison) -> None:
 
 def _show_notes(recordings: Sequence[tuple[RunComparison, Recording]]) -> None:
     """Show the recorder's effect on each program, and the end of its recording."""
-    for run, recording in recordings:
-        notes = list_recording_notes(recording, run.run.loop)
+    for run, _ in recordings:
+        notes = list_recording_notes(run.run)
         if notes:
             text = escape_html(f"{run.name}: {' '.join(notes)}")
             show_markup(format_element("p", text, "muted"))

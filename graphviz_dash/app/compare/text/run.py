@@ -221,7 +221,7 @@ def print_recorded_captures(run: Run) -> None:
     if recording is None:
         return
     print_heading(f"Recorded captures; step boundary: {recording.boundary or 'none'}")
-    for note in (*list_recording_notes(recording, run.loop), *_list_eager_sentences(run)):
+    for note in (*list_recording_notes(run), *_list_eager_sentences(run)):
         print_text(note)
     if recording.graphs:
         print_rows(CAPTURE_COLUMNS, recording.graphs[:_MAX_CAPTURES])
