@@ -26,7 +26,9 @@ class GraphLedger(Struct, frozen=True):
     nodes: int | None
     pool: tuple[int, int] | None
     reserved_bytes: int | None
-    """Growth of the allocator's reserved memory by its capture."""
+    """Growth of the allocator's reserved memory by its capture, in its pool and outside."""
+    pool_growth_bytes: int | None
+    """Growth of its pool since the end of the previous capture into it."""
     kernel_bytes: int | None
     """Kernels and libraries that its capture loaded."""
     executable_bytes: int | None
@@ -96,11 +98,12 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
         if run.recording is None
         else {item.graph: item.capture_ns for item in run.recording.graphs}
     )
+    costs = {cost.graph: cost for cost in (run.loop.graphs if run.loop else ())}
     result = []
     previous: MemorySample | None = None
     for graph in ledger.graphs:
         begin, body, end = (samples.get(graph.graph) for samples in (begins, bodies, ends))
-        footprint = footprints.get(graph.graph)
+        footprint, cost = footprints.get(graph.graph), costs.get(graph.graph)
         durations = times[graph.graph]
         after_body = body or end
         result.append(
@@ -109,6 +112,7 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
                 nodes=nodes.get(graph.graph),
                 pool=graph.pool,
                 reserved_bytes=_subtract(begin, end, "reserved_bytes"),
+                pool_growth_bytes=cost.pool_growth_bytes if cost else None,
                 kernel_bytes=(
                     _subtract(begin, after_body, "outside_bytes") if is_attributable else None
                 ),
@@ -126,7 +130,7 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
                 capture_ns=recorded_ns.get(graph.graph, _get_capture_time(durations)),
                 driver_ns=durations.get(SpanKind.INSTANTIATE, durations.get(SpanKind.DRIVER)),
                 collection_ns=durations.get(SpanKind.GC, 0),
-                first_launch_ns=durations.get(SpanKind.LAUNCH),
+                first_launch_ns=cost.first_launch_ns if cost else durations.get(SpanKind.LAUNCH),
                 total_ns=_subtract_work(work, previous, end),
                 function=functions.get(graph.graph),
             )

@@ -236,7 +236,10 @@ def sum_pools(ledger: Ledger, graphs: Sequence[GraphLedger]) -> dict[tuple[int, 
     if not sums:
         for graph in graphs:
             if graph.pool is not None:
-                sums[graph.pool] += max(graph.reserved_bytes or 0, 0)
+                growth = graph.pool_growth_bytes
+                sums[graph.pool] += max(
+                    (graph.reserved_bytes if growth is None else growth) or 0, 0
+                )
     return dict(sums)
 
 

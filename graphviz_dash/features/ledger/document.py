@@ -42,6 +42,7 @@ class LedgerGraphDocument(Document, frozen=True):
     pool: list[int] | None
     added_bytes: Bytes | None
     reserved_bytes: Bytes | None
+    pool_growth_bytes: Bytes | None
     kernel_bytes: Bytes | None
     executable_bytes: Bytes | None
     warm_up_bytes: Bytes | None

@@ -286,6 +286,7 @@ GRAPH_COLUMNS: Final[tuple[Column[GraphLedger], ...]] = (
     Column("Graph", lambda graph: graph.graph),
     Column("Added", lambda graph: graph.added_bytes, MEBIBYTES),
     Column("Reserved", lambda graph: graph.reserved_bytes, MEBIBYTES),
+    Column("Pool growth", lambda graph: graph.pool_growth_bytes, MEBIBYTES, None),
     Column("Kernels", lambda graph: graph.kernel_bytes, MEBIBYTES),
     Column("Held", lambda graph: graph.held_bytes or None, MEBIBYTES, None),
     Column("Executable", lambda graph: graph.executable_bytes, MEBIBYTES),

@@ -98,8 +98,8 @@ def _show_graphs(report: LedgerReport) -> None:
     )
     st.caption(
         "Added: reserved by the allocator (in pools and outside), kernels and executable. "
-        "Executable: share by nodes of the growth of all instantiations. Warm-up: growth since "
-        "the previous capture."
+        "Pool growth: since the previous capture into the same pool. Executable: share by nodes of "
+        "the growth of all instantiations. Warm-up: growth since the previous capture."
     )
 
 

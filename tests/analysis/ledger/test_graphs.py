@@ -13,6 +13,8 @@ from graphviz_dash.analysis.ledger.graphs import (
     divide,
     share_executables,
 )
+from graphviz_dash.analysis.ledger.savings import sum_pools
+from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
 from graphviz_dash.analysis.memory.report import compute_footprints
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.ledger import LedgerSpan, SampleKind, SpanKind
@@ -93,6 +95,25 @@ def test_a_capture_has_one_time_on_all_pages(name: str) -> None:
     for graph in alone:
         assert graph.capture_ns is not None
         assert abs(graph.capture_ns - recorded[graph.graph]) < 500_000
+
+
+@pytest.mark.parametrize("name", ["recorded-decoder/wasteful", "recorded-sglang/default-sizes"])
+def test_a_graph_has_one_pool_growth_and_one_first_launch_on_all_pages(name: str) -> None:
+    run = load_run(SAMPLE_FOLDER / name)
+    report = build_loop_report(run)
+    assert run.ledger is not None
+    assert isinstance(report, LoopReport)
+    graphs = {graph.graph: graph for graph in build_graph_ledgers(run)}
+    members = [m for f in report.families for m in f.members if len(m.member.graphs) == 1]
+    assert len(members) > 5
+    for member in members:
+        graph = graphs[member.member.graphs[0]]
+        assert graph.pool_growth_bytes == member.pool_growth_bytes
+        assert graph.first_launch_ns == member.first_launch_ns
+    # The first capture also allocates outside its pool.
+    assert graphs["graph-0"].reserved_bytes == 2 * MIB + (graphs["graph-0"].pool_growth_bytes or 0)
+    sums = sum_pools(replace(run.ledger, states=()), tuple(graphs.values()))
+    assert sum(sums.values()) == sum(graph.pool_growth_bytes or 0 for graph in graphs.values())
 
 
 def test_dropped_graphs_return_what_was_measured() -> None:
