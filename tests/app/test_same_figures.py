@@ -476,8 +476,8 @@ class Collector:
         self.figures.find(run.name, "graph_launches", "compile", pattern, output)
         for table in tables:
             for first, *cells in table.rows:
-                if first == "step":
-                    fact = "traced_step_time" if run.step.value is None else "step_time"
+                if first in ("step", "traced step"):
+                    fact = "step_time" if first == "step" else "traced_step_time"
                     self.figures.add(run.name, fact, "compile", cells[0])
                 for statistic in StepStatistic:
                     if first == f"{statistic} step":

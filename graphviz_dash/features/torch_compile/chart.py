@@ -62,7 +62,7 @@ def draw_step_parts(report: CompileReport, theme: Theme) -> go.Figure | None:
         base=[0],
         orientation="h",
         marker={"color": get_colour(RUN, theme)},
-        hovertemplate=f"step<br>{format_ns(total_ns)}<extra></extra>",
+        hovertemplate=f"{step}<br>{format_ns(total_ns)}<extra></extra>",
     )
     for name, start, busy, idle, _ in rows:
         add_end_label(figure, (start + busy + idle) / unit.ns, name, format_ns(busy + idle))

@@ -45,7 +45,9 @@ SAVING_METHOD: Final = (
 
 
 def name_step(report: CompileReport) -> str:
-    """Name the step time with its statistic for a recorded program."""
+    """Name the step time: traced if no clean one is known, else with its statistic, if any."""
+    if isinstance(report.step_ns, Missing) and not isinstance(report.time, Missing):
+        return "traced step"
     return "step" if report.step_statistic is None else f"{report.step_statistic} step"
 
 

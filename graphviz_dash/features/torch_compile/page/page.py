@@ -92,7 +92,7 @@ def _format_tiles(report: CompileReport) -> str:
     traced_ns = None if isinstance(report.time, Missing) else report.time.median_ns
     cells = [
         (
-            "Traced step" if step is None and traced_ns else name_step(report).capitalize(),
+            name_step(report).capitalize(),
             format_ns(step or traced_ns),
             "unprofiled" if step else "under the profiler" if traced_ns else "no step was timed",
         ),
