@@ -30,8 +30,8 @@ from graphviz_dash.ingest.summaries import get_default_summaries
 def ls(path: Path, as_json: bool) -> None:
     """List the experiments and runs under PATH (default: this folder).
 
-    Step time and speedup are medians of the clean pass; for a recorded program, the recorded step
-    time. Unreadable bundles are listed on stderr, with exit code 2.
+    Step time and speedup are medians of the clean pass or of a recorded program, or means if these
+    are marked. Unreadable bundles are listed on stderr, with exit code 2.
     """
     if is_bundle(path):
         raise InputError(
@@ -74,7 +74,7 @@ def _print_experiments(experiments: list[tuple[Path, ListedExperiment]], path: P
                 run.workload,
                 run.mode,
                 build_cell(run.status, "red" if run.status != "complete" else ""),
-                run.step,
+                f"{run.step} ({run.statistic})" if run.statistic else run.step,
                 build_cell(run.speedup, "bold" if run.replays_match else "dim"),
                 run.gpu,
                 run.date,

@@ -32,6 +32,8 @@ class ListedRun(Struct, frozen=True):
     status: str
     step: str
     """Step time with its unit."""
+    statistic: str
+    """Statistic of the step, if it is not the median; empty otherwise."""
     speedup: str
     """Speedup over the baseline."""
     replays_match: bool
@@ -102,6 +104,7 @@ def _decode(content: bytes) -> ListedExperiment | None:
 def _read(folder: Path) -> ListedExperiment:
     # Imports the analysis, which a listing from the cache does not need.
     from graphviz_dash.analysis.comparison.compare import compare_runs
+    from graphviz_dash.analysis.metrics.recorded_step import StepStatistic
     from graphviz_dash.app.documents.listing import build_listing_document
     from graphviz_dash.cli.light import load_light_experiment
 
@@ -111,6 +114,7 @@ def _read(folder: Path) -> ListedExperiment:
     for run in comparison.runs:
         manifest = run.run.manifest
         number = manifest.job_rank
+        is_mean = run.step.metric.id == StepStatistic.MEAN.metric and run.step.value is not None
         rows.append(
             ListedRun(
                 name=run.run.path.name,
@@ -118,6 +122,7 @@ def _read(folder: Path) -> ListedExperiment:
                 mode=f"{run.mode.value}{'' if number is None else f' rank {number}'}",
                 status=manifest.status,
                 step=run.step.text,
+                statistic=StepStatistic.MEAN if is_mean else "",
                 speedup=run.speedup.text,
                 replays_match=run.replays_match,
                 has_speedup=run.speedup.value is not None,

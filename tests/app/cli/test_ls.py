@@ -120,6 +120,19 @@ class TestLs:
             "The workload tp-transformer on 2 ranks: "
         )
 
+    def test_a_mean_is_marked(self, invoke: Invoke) -> None:
+        means = invoke("ls", str(SAMPLES / "compile-fixes")).out
+        assert means.count(" (mean)") == 4
+        assert "505 µs (mean)" in means
+        untimed = next(
+            line
+            for line in invoke("ls", str(SAMPLES / "recorded-resnet")).out.splitlines()
+            if "attributed" in line
+        )
+        assert "(mean)" not in untimed
+        for name in ("compile-generate", "mlp-train"):
+            assert "(mean)" not in invoke("ls", str(SAMPLES / name)).out
+
     @pytest.mark.usefixtures("folder")
     def test_figures_equal_those_of_compare(self, invoke: Invoke) -> None:
         listed = json.loads(invoke("ls", "sample_traces", "--json").out)["experiments"][0]
