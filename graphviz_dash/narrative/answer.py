@@ -501,21 +501,18 @@ def _format_cause(main: MainCause) -> str:
 def _describe_costs(run: RunComparison) -> Iterator[AnswerPart]:
     if run.is_other_program:
         return
-    cost, replays = run["one_off_cost"], run["break_even"].value
+    cost, payback = run["one_off_cost"], run.payback
     separator = ""
     if not run.is_same_mode:
         if cost.value is not None:
             yield AnswerPart(cost.text, Evidence.BREAK_EVEN)
             yield AnswerPart(" once")
             separator = "; "
-            if run.outcome is not Outcome.WRONG_RESULT and replays is None:
+            if run.outcome is not Outcome.WRONG_RESULT and run["break_even"].value is None:
                 yield AnswerPart(", never paid back")
-            elif (
-                run.outcome not in (Outcome.WRONG_RESULT, Outcome.NO_SIGNIFICANT_DIFFERENCE)
-                and replays is not None
-            ):
+            elif payback is not None and payback.value is not None:
                 yield AnswerPart(", paid back after ")
-                yield AnswerPart(pluralize(round(replays), "replay"), Evidence.BREAK_EVEN)
+                yield AnswerPart(pluralize(round(payback.value), "replay"), Evidence.BREAK_EVEN)
         elif cost.missing is not None and cost.missing.fact is Fact.COMPILE_TIME:
             yield AnswerPart("compilation, not timed")
             separator = "; "

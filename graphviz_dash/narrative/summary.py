@@ -42,9 +42,7 @@ MAIN_METRICS: Final = (
 )
 """Metrics shown first, on pages and on the terminal."""
 
-_STEP_METRICS: Final = frozenset(
-    {"speedup", "recorded_speedup", "step_saving", "recorded_saving", "break_even"}
-)
+_STEP_METRICS: Final = frozenset({"speedup", "recorded_speedup", "step_saving", "recorded_saving"})
 """Metrics without meaning if replays compute a different result."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -26,7 +26,7 @@ from graphviz_dash.analysis.metrics.graph_coverage import (
 )
 from graphviz_dash.analysis.metrics.low_confidence import count_while_nodes, find_caveats
 from graphviz_dash.analysis.metrics.recorded_step import StepStatistic
-from graphviz_dash.analysis.metrics.run_metrics import MetricValue
+from graphviz_dash.analysis.metrics.run_metrics import MetricValue, make_missing_value
 from graphviz_dash.analysis.prediction.evaluation import EagerPredictions, predict_from_baseline
 from graphviz_dash.analysis.ranks.ranks import RankWaits, compute_rank_waits, group_rank_families
 from graphviz_dash.analysis.replay_check import list_replay_diagnoses
@@ -306,6 +306,8 @@ def _compare_run(
     replays_match = replays_match or not any(
         _is_whole_step_graph(side) for side in (run, baseline_run) if side is not None
     )
+    if not replays_match and figures["break_even"].value is not None:
+        figures["break_even"] = make_missing_value("break_even", _WRONG_RESULT)
     step = figures[work.recorded_statistic.metric if run.recording else "step_time"]
     speedup = figures["recorded_speedup" if run.recording else "speedup"]
     return RunComparison(
@@ -338,6 +340,9 @@ def _compare_run(
             *filter(None, (find_unseen_graphs(run, replays.get(run.name)),)),
         ),
     )
+
+
+_WRONG_RESULT: Final = Missing(Fact.SAVING, "replays compute a different result")
 
 
 def _is_whole_step_graph(run: Run) -> bool:

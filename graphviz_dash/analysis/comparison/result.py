@@ -104,6 +104,13 @@ class RunComparison(Struct, frozen=True, dict=True):
         return self["recorded_speedup" if self.run.recording else "speedup"]
 
     @property
+    def payback(self) -> MetricValue | None:
+        """Replays that pay the one-off cost back; None if unknown or without a significant gain."""
+        figure = self["break_even"]
+        is_significant = self.outcome is not Outcome.NO_SIGNIFICANT_DIFFERENCE
+        return figure if is_significant and figure.value is not None else None
+
+    @property
     def saving(self) -> MetricValue:
         """Saving over the baseline, by the same kind of time."""
         return self["recorded_saving" if self.run.recording else "step_saving"]

@@ -225,9 +225,8 @@ def format_changes(result: Comparison, best: RunComparison | None, *, reading: b
         ),
     ]
     if best is not None:
-        replays = best["break_even"]
-        if replays.value is not None:
-            pairs.append(("Break-even after", f"{replays.text} replays"))
+        if best.payback is not None:
+            pairs.append(("Break-even after", f"{best.payback.text} replays"))
         pairs += [(item.label, item.text) for item in list_memory_changes(best)]
     if reading:
         pairs = [(label, value or "…") for label, value in pairs]

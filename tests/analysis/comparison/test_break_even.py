@@ -8,8 +8,12 @@ from msgspec.structs import replace
 from graphviz_dash.analysis.comparison.break_even import FIRST_LAUNCH_PART, BreakEven
 from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import Comparison
+from graphviz_dash.analysis.comparison.verdict import Outcome
 from graphviz_dash.app.compare.charts.comparison import draw_break_even
+from graphviz_dash.app.overview.experiment_card import build_card
 from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.narrative.answer import build_run_answer, format_answer
 from graphviz_dash.narrative.break_even import format_break_even
 from tests.experiments import LIFE_NS, make_experiment, make_run
 
@@ -77,6 +81,26 @@ class TestCurve:
         assert callables.low_ns < 0
         assert callables.max_replays is None
         assert "to never)" in format_break_even(callables)
+
+    def test_wrong_results_are_never_paid_back(self) -> None:
+        result = compared(SAMPLES / "moved-inputs")
+        graph = result["graph"]
+        assert graph.outcome is Outcome.WRONG_RESULT
+        assert graph["break_even"].missing == graph.break_even
+        assert graph.break_even == Missing(Fact.SAVING, "replays compute a different result")
+        assert "Break-even" not in build_card(result, result.experiment, "light").facts_markup
+        assert "paid back" not in format_answer(build_run_answer(graph))
+
+    def test_a_gain_within_noise_is_not_paid_back(self, tmp_path: Path) -> None:
+        walls = [400_000 + 5_000 * (place * 8 % 21 - 10) for place in range(21)]
+        make_run(tmp_path / "noise", "eager", wall_ns=walls)
+        make_run(tmp_path / "noise", "graph", wall_ns=[wall - 500 for wall in walls[::-1]])
+        result = compared(tmp_path / "noise")
+        graph = result["graph"]
+        assert graph.outcome is Outcome.NO_SIGNIFICANT_DIFFERENCE
+        assert graph["break_even"].value is not None
+        assert graph.payback is None
+        assert "Break-even" not in build_card(result, result.experiment, "light").facts_markup
 
     def test_a_first_launch_that_took_less_than_a_step_is_no_negative_cost(
         self, toy: Comparison
