@@ -186,3 +186,55 @@ def test_captures_read_other_processes_only_after_a_change() -> None:
         (4, 5, 309),
         (5, 6, 9),
     ]
+
+
+OPERATIONS = """
+from collectors.allocator.expandable import AllocationHistory, AllocatorEvent
+from collectors.guard import Guard
+from collectors.ledger import recorder, samples
+from collectors.ledger.samples import DeviceNumbers
+MIB = 1 << 20
+operations = 0
+
+class Allocations:
+    def start(self):
+        global operations
+        operations += 1
+
+    def finish(self):
+        rows = (("alloc", 0), ("free_requested", 0), ("free_completed", 0), ("alloc", MIB))
+        events = [AllocatorEvent(action, at, MIB, 0) for action, at in rows]
+        end = {"address": 0, "segment_pool_id": (0, 1), "stream": 0, "total_size": 2 * MIB}
+        rows = [{"state": "inactive", "size": MIB, "requested_size": 0}]
+        rows.append({"state": "active_allocated", "size": MIB, "requested_size": MIB})
+        segments = [AllocatorEvent("segment_alloc", 0, 2 * MIB, 0)]
+        return AllocationHistory([], segments + events, [end | {"blocks": rows}])
+
+recorder.read_numbers = lambda: DeviceNumbers(MIB, MIB, 0, 0, 0, 0, operations)
+recorder.read_module_loading = lambda: "lazy"
+recorder.read_device_memory = lambda pid: {}
+recorder.read_segments = lambda: ()
+recorder.torch.cuda.memory_snapshot = lambda *_, **__: []
+guard = Guard()
+ledger = recorder.LedgerRecorder(guard)
+ledger.allocations = Allocations()
+operations = 700
+ledger.begin_capture("graph-0")
+ledger.end_capture("graph-0", (0, 1), 0, 0)
+# Two operations of the first capture.
+operations += 2
+ledger.begin_capture("graph-1")
+ledger.end_capture("graph-1", (0, 1), 0, 0)
+ledger.record_first_launch("graph-0", 0, 1)
+ledger.end_startup()
+print([graph.pool_operations for graph in ledger.build().graphs], guard.errors)
+print(samples._count_operations({}))
+counts = {"allocated": 7, "freed": 3}
+print(samples._count_operations({"allocation": {"all": counts}}))
+"""
+
+
+def test_captures_have_the_operations_of_their_pools() -> None:
+    operations, *counts = run_text(OPERATIONS).splitlines()
+    assert operations == "[(1048576, -1), (1048576,)] 0"
+    assert counts == ["0", "10"]
