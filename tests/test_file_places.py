@@ -173,7 +173,6 @@ READS: Final[Mapping[str, Sequence[str]]] = {
     # Requests and results of a separate process, whose error ends the command in one line.
     _FULL_PASS: (
         "collectors/ceilings/store.py:measure_in_process",
-        "collectors/doctor/ask.py:examine_workload",
         "collectors/doctor/diagnose.py:_read_compilation",
         "collectors/doctor/diagnose.py:read_examination",
         "collectors/doctor/recovery.py:_finish",
@@ -197,7 +196,6 @@ READS: Final[Mapping[str, Sequence[str]]] = {
     # Files of the system, which need not exist.
     "tests/test_process_memory.py::test_a_system_that_does_not_say": (
         "collectors/collection/environment.py:_read_cpu_name",
-        "collectors/collection/environment.py:_read_loaded_driver",
         "collectors/ledger/clock.py:read_process_start",
         "collectors/ledger/samples.py:read_host_bytes",
         "collectors/process/preload.py:_count_threads",

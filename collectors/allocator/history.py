@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import torch
@@ -67,13 +65,6 @@ def read_allocation_frames() -> dict[int, list[tuple[str, int, str]]]:
     return frames
 
 
-@dataclass
-class History:
-    """Events of a recorded period, in order; filled at its end."""
-
-    events: list[Event] = field(default_factory=list)
-
-
 def start_recording() -> None:
     """Start a new history."""
     torch.cuda.memory._record_memory_history(None)
@@ -89,18 +80,6 @@ def end_recording() -> list[Event]:
         for raw in traces
         if raw["action"] in ("alloc", "free_requested")
     ]
-
-
-@contextmanager
-def record_history() -> Iterator[History]:
-    """Record the history of the block."""
-    history = History()
-    start_recording()
-    try:
-        yield history
-    finally:
-        torch.cuda.synchronize()
-        history.events = end_recording()
 
 
 MAX_EVENTS: Final = 100_000

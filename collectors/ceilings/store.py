@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +12,7 @@ import msgspec
 
 from collectors.process.lifeline import PARENT
 from collectors.process.python import PYTHON, SAFE_PATH
-from collectors.process.subprocesses import WorkerLimit, run_worker
+from collectors.process.subprocesses import WorkerLimit, describe_exit, find_last_line, run_worker
 from graphviz_dash.bundle.ceilings import read_ceilings, write_ceilings
 from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 from graphviz_dash.model.ceilings import Ceilings
@@ -23,20 +22,6 @@ COMMAND: Final = (*PYTHON, "-m", "collectors.ceilings.measure")
 _TIMEOUT_S: Final = 120
 _CACHE_VARIABLE: Final = "GRAPHVIZ_DASH_CACHE"
 """Environment variable that is ``off`` if nothing may be kept."""
-
-
-def load_or_measure(environment: Environment) -> Ceilings:
-    """Return kept limits of the described GPU, or measure them.
-
-    Raises:
-        GraphvizDashError: Measuring failed.
-    """
-    ceilings = load(environment)
-    if ceilings is not None:
-        return ceilings
-    ceilings = measure_in_process()
-    keep(ceilings, environment.torch)
-    return ceilings
 
 
 def load(environment: Environment) -> Ceilings | None:
@@ -89,13 +74,8 @@ def measure_in_process() -> Ceilings:
         process = run_worker([*COMMAND, str(file)], environment, limit)
         if process.returncode == 0 and file.exists():
             return msgspec.json.decode(file.read_bytes(), type=Ceilings)
-        cause = limit.reason or _find_cause(process)
+        cause = limit.reason or find_last_line(process.stderr) or describe_exit(process.returncode)
         raise GraphvizDashError(escape_control_characters(cause))
-
-
-def _find_cause(process: subprocess.CompletedProcess[str]) -> str:
-    lines = process.stderr.strip().splitlines()
-    return lines[-1] if lines else f"exit code {process.returncode}"
 
 
 def _get_folder() -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -12,8 +13,8 @@ import click
 
 from collectors.collection.collect import collect as run_collection
 from collectors.collection.collection import SUPPORTED, CollectedRun, Collection
-from collectors.collection.progress import Event, format_event, is_failure
-from collectors.collection.ranks import RankContext, read_own_rank
+from collectors.collection.progress import get_first_line
+from collectors.collection.ranks import RankContext, read_rank_context
 from collectors.collection.requirements import is_installed, require
 from collectors.program.command import RecordingRequest, get_exit_code, record_program
 from collectors.program.session import SKIP, STEPS
@@ -264,7 +265,7 @@ def collect(
     """Collect a workload in passes, or record a program."""
     if name is not None and len(modes) > 1 and not program:
         raise click.BadParameter(f"one run, but {len(modes)} modes", param_hint="'--name'")
-    context = read_own_rank()
+    context = read_rank_context(os.environ)
     require("torch", "cuda.bindings")
     if node_ids and not is_installed("cupti.cupti"):
         raise MissingRequirementError(
@@ -331,10 +332,10 @@ def collect(
 
 def _collect_workload(request: Collection, context: RankContext | None) -> None:
     printer = ProgressPrinter(context)
-    runs = run_collection(request, printer.print_event, context)
+    runs = run_collection(request, printer, context)
     for run in runs:
         click.echo(run.path)
-    printer.print_line(f"View: graphviz-dash compare {shlex.quote(str(request.output))}")
+    printer(f"View: graphviz-dash compare {shlex.quote(str(request.output))}")
     _raise_for_failures(runs)
 
 
@@ -352,15 +353,10 @@ class ProgressPrinter:
         self._quiet = context is not None and context.rank > 0
         self._prefix = "" if context is None else f"rank {context.rank}: "
 
-    def print_event(self, event: Event) -> None:
-        """Print one line per event."""
-        if not self._quiet or is_failure(event):
-            click.echo(self._prefix + format_event(event), err=True)
-
-    def print_line(self, text: str) -> None:
-        """Print a line on rank 0."""
-        if not self._quiet:
-            click.echo(self._prefix + text, err=True)
+    def __call__(self, line: str, *, is_failure: bool = False) -> None:
+        """Print a line."""
+        if not self._quiet or is_failure:
+            click.echo(self._prefix + line, err=True)
 
 
 def _record_program(request: RecordingRequest) -> None:
@@ -397,5 +393,4 @@ def _raise_for_failures(runs: tuple[CollectedRun, ...]) -> None:
 
 
 def _describe_failure(failure: Failure) -> str:
-    first = failure.message.splitlines()[0] if failure.message else ""
-    return f"{failure.stage.value} pass, {failure.error}: {first}".rstrip(" .")
+    return f"{failure.stage.value} pass, {failure.error}: {get_first_line(failure)}".rstrip(" .")

@@ -12,24 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from collectors.ceilings.store import load, load_or_measure
+from collectors.ceilings.store import keep, load, measure_in_process
 from collectors.collection.collection import CollectedRun, Collection
 from collectors.collection.machine import read_machine_environment, start_fork_server
 from collectors.collection.pass_runs import PassRunner
-from collectors.collection.progress import (
-    CeilingsFailed,
-    ImportRepeated,
-    Interrupted,
-    LeftoverRemoved,
-    MachineRead,
-    NumberedPass,
-    PassDone,
-    PassFailed,
-    PassStarted,
-    Report,
-    StepExamined,
-    format_kept_runs,
-)
+from collectors.collection.progress import Report, format_kept_runs, get_first_line
 from collectors.collection.ranks import RankContext, join_ranks
 from collectors.collection.run_bundle import (
     build_manifest,
@@ -45,6 +32,7 @@ from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.ceilings import Ceilings
 from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.run import Absent, Environment, ExecutionMode, Failure, Pass
+from graphviz_dash.units import format_bytes
 
 
 def collect(
@@ -78,18 +66,23 @@ def collect(
                 start_fork_server(context, staging.path, factory, request.seed) as server,
             ):
                 environment = read_machine_environment(staging.path, context, server)
-                report(MachineRead(environment))
+                report(
+                    f"{environment.gpu_name}, driver {environment.driver or 'unknown'}, "
+                    f"CUDA {environment.cuda_runtime}, torch {environment.torch}"
+                )
                 if server.refusal is not None:
-                    report(ImportRepeated(escape_control_characters(server.refusal)))
+                    report(
+                        "Each pass imports the workload's module, because its import "
+                        f"{escape_control_characters(server.refusal)}: collecting takes longer"
+                    )
                 runner = PassRunner(request, factory, peers, report, server)
                 run = _CollectionRun(request, factory, environment, staging.path, runner, report)
                 run.plan_modes()
                 run.time_modes()
                 run.find_ceilings()
-                for mode in request.modes:
-                    runs.append(run.collect(mode))
+                runs.extend(map(run.collect, request.modes))
     except KeyboardInterrupt:
-        report(Interrupted(request.output, *_split_kept(request, runs)))
+        report(format_kept_runs(request.output, *_split_kept(request, runs)))
         raise
     except OSError as error:
         saved_runs = format_kept_runs(request.output, *_split_kept(request, runs))
@@ -112,7 +105,8 @@ def _check_targets_free(request: Collection, context: RankContext | None) -> Non
 
 def _remove_leftovers(output: Path, report: Report) -> None:
     for leftover in remove_abandoned_folders(output):
-        report(LeftoverRemoved(leftover))
+        size = format_bytes(leftover.bytes)
+        report(f"Removed {leftover.path.name} ({size}), left by a killed collector")
 
 
 def _split_kept(
@@ -175,10 +169,11 @@ class _CollectionRun:
             self.no_ceilings = "they are measured by graphviz-dash bench limits, not with ranks"
             return
         try:
-            self.ceilings = load_or_measure(self.environment)
+            self.ceilings = measure_in_process()
+            keep(self.ceilings, self.environment.torch)
         except GraphvizDashError as error:
             self.no_ceilings = str(error)
-            self.report(CeilingsFailed(str(error)))
+            self.report(f"The limits of the GPU were not measured: {error}")
 
     def collect(self, mode: ExecutionMode) -> CollectedRun:
         folders, failures, skipped = self._run_passes(mode)
@@ -236,27 +231,27 @@ class _CollectionRun:
     def _run_pass(
         self, mode: ExecutionMode, kind: Pass, folder: Path, turn: int = 0
     ) -> Failure | None:
-        numbered = self._number_pass(mode, kind, turn)
+        title = self._format_pass(mode, kind, turn)
         folder.mkdir()
-        self.report(PassStarted(numbered))
+        self.report(f"{title} …")
         begin = time.monotonic()
         planned = mode.is_planned and kind is not Pass.PLAN
         plan = self._pass_folder(mode, Pass.PLAN) if planned else None
         failure = self.runner.run(mode, kind, folder, turn, plan)
         if failure is None:
-            self.report(PassDone(numbered, time.monotonic() - begin))
+            self.report(f"{title} done in {time.monotonic() - begin:.1f} s")
         else:
-            self.report(PassFailed(numbered, failure))
+            location = f" at {failure.location}" if failure.location else ""
+            self.report(f"{title} failed{location}: {get_first_line(failure)}", is_failure=True)
         return failure
 
-    def _number_pass(self, mode: ExecutionMode, kind: Pass, turn: int) -> NumberedPass:
+    def _format_pass(self, mode: ExecutionMode, kind: Pass, turn: int) -> str:
         self.started += 1
         modes, processes = self.request.modes, self.request.processes
-        total = sum(
-            len(self.request.get_passes(other_mode)) + processes - 1 for other_mode in modes
-        )
-        several = (turn + 1, processes) if kind is Pass.CLEAN and processes > 1 else None
-        return NumberedPass(self.started, total, mode, kind, several)
+        total = sum(len(self.request.get_passes(other)) + processes - 1 for other in modes)
+        has_turns = kind is Pass.CLEAN and processes > 1
+        process = f", process {turn + 1} of {processes}" if has_turns else ""
+        return f"[{self.started}/{total}] {mode.value}: {kind.value} pass{process}"
 
     def _pass_folder(self, mode: ExecutionMode, kind: Pass, turn: int = 0) -> Path:
         return self.scratch / f"{mode.value}-{kind.value}-{turn}"
@@ -270,5 +265,7 @@ class _CollectionRun:
         )
         if isinstance(report, Failure) or not report.findings:
             return None
-        self.report(StepExamined(report))
+        lines = [finding.location.text for finding in report.findings if finding.location]
+        first = ", ".join(lines[:1])
+        self.report(f"doctor: {len(report.findings)} findings, first at {first}")
         return report

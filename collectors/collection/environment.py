@@ -13,18 +13,15 @@ from pathlib import Path
 import torch
 from cuda.bindings import driver
 
-from collectors.collection.nvidia_smi import read_driver_version
+from collectors.driver.nvml import read_driver_version
 from collectors.driver.topology import call
 from graphviz_dash.errors import MissingRequirementError
 from graphviz_dash.model.gpu import Gpu
 from graphviz_dash.model.run import Environment
 
 
-def read_environment(*, start_processes: bool = True) -> Environment:
+def read_environment() -> Environment:
     """Read the current CUDA device, the software and the CPU.
-
-    Args:
-        start_processes: Allow running nvidia-smi, which a recorded program would notice.
 
     Raises:
         MissingRequirementError: torch finds no CUDA device.
@@ -48,7 +45,7 @@ def read_environment(*, start_processes: bool = True) -> Environment:
             multiprocessors=properties.multi_processor_count,
         ),
         gpu_count=torch.cuda.device_count(),
-        driver=read_driver_version() if start_processes else _read_loaded_driver(),
+        driver=read_driver_version(),
         cuda_driver=_format_version(call(driver.cuDriverGetVersion)),
         cuda_runtime=torch.version.cuda,
         cupti=_find_package_version(
@@ -91,13 +88,6 @@ def _find_package_version(*names: str) -> str | None:
         except PackageNotFoundError:
             continue
     return None
-
-
-def _read_loaded_driver() -> str | None:
-    try:
-        return Path("/sys/module/nvidia/version").read_text(encoding="ascii").strip()
-    except OSError:
-        return None
 
 
 def _read_cpu_name() -> str:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from collectors.collection.ranks import RankContext, get_worker_settings
 from collectors.process.fork_server import ForkServer
 from collectors.process.lifeline import PARENT
 from collectors.process.python import PYTHON, SAFE_PATH
+from collectors.process.requests import FAILURE_FILE, NO_SPACE
 from collectors.process.results import read_json
-from collectors.process.subprocesses import WorkerLimit, run_worker
-from graphviz_dash.errors import GraphvizDashError, escape_control_characters
-from graphviz_dash.model.run import Environment
+from collectors.process.subprocesses import WorkerLimit, describe_exit, find_last_line, run_worker
+from graphviz_dash.errors import GraphvizDashError, InputError, escape_control_characters
+from graphviz_dash.model.run import PROCESS_DIED, Environment, Failure, Pass
+
+_TAIL: Final = 2_000
+_CRASH: Final = "Fatal Python error: "
 
 WORKER = (*PYTHON, "-m", "collectors.passes.worker")
 
@@ -76,17 +80,41 @@ def read_machine_environment(
     return read_json(file, Environment)
 
 
-def describe_exit(code: int) -> str:
-    """Describe an exit code; negative codes are signals."""
-    if code < 0:
-        name = signal.Signals(-code).name
-        # Linux kills the largest process when host memory is full.
-        memory = ", possibly because host memory ran out" if name == "SIGKILL" else ""
-        return f"the process was ended by signal {name}{memory}"
-    return f"the process ended with exit code {code}"
+def read_failure(
+    process: subprocess.CompletedProcess[str], folder: Path, kind: Pass, limit: WorkerLimit
+) -> Failure | None:
+    """Return the failure of an ended worker that wrote to ``folder``, or None if it succeeded.
+
+    Raises:
+        GraphvizDashError: The request is invalid.
+        OSError: The disk is full.
+    """
+    if process.returncode == 0:
+        return None
+    if process.returncode == NO_SPACE:
+        code, _, file_name = find_last_line(process.stderr).partition(" ")
+        raise OSError(int(code), os.strerror(int(code)), file_name or str(folder))
+    if (folder / FAILURE_FILE).exists():
+        return read_json(folder / FAILURE_FILE, Failure)
+    if process.returncode == InputError.exit_code:
+        raise GraphvizDashError(escape_control_characters(find_last_line(process.stderr)))
+    return Failure(
+        stage=kind,
+        error=PROCESS_DIED if limit.reason is None else limit.error,
+        message=limit.reason or _describe_exit(process),
+        location=None,
+        traceback=_strip_module_list(process.stderr)[-_TAIL:],
+    )
 
 
-def find_last_line(text: str) -> str:
-    """Return the last non-empty line, or an empty string."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
+def _describe_exit(process: subprocess.CompletedProcess[str]) -> str:
+    """Describe signal or exit code, with the last output of the crashed library."""
+    words, crash, _ = process.stderr.partition(_CRASH)
+    last_output = find_last_line(words) if crash else ""
+    exit_text = describe_exit(process.returncode)
+    return f"{exit_text}: {escape_control_characters(last_output)}" if last_output else exit_text
+
+
+def _strip_module_list(stderr: str) -> str:
+    lines = stderr.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("Extension modules:"))

@@ -9,7 +9,6 @@ MASTER_PORT).
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -341,8 +340,3 @@ class _Store:
             raise GraphvizDashError(
                 f"The ranks' store at {self._where} is unreachable: {first}"
             ) from error
-
-
-def read_own_rank() -> RankContext | None:
-    """Read this process's rank; raises InputError like :func:`read_rank_context`."""
-    return read_rank_context(os.environ)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,18 +15,15 @@ from collectors.collection.source_code import read_source_code
 from collectors.passes.parameters import WorkloadFacts
 from collectors.process.requests import ABSENT_FILE, GRAPHS_FILE, TRACE_FILE, WORKLOAD_FILE
 from collectors.process.results import read_json, read_result, write_result
-from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.parts import JsonPart
-from graphviz_dash.bundle.write import BundleWriter
+from graphviz_dash.bundle.write import BundleWriter, create_manifest
 from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.ceilings import Ceilings
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import (
-    FORMAT_NAME,
-    FORMAT_VERSION,
     Absent,
     Environment,
     ExecutionMode,
@@ -84,11 +80,7 @@ def build_manifest(
 ) -> Manifest:
     """Build the manifest of a run, without files."""
     facts = _read_workload_facts(first_folder)
-    return Manifest(
-        format=FORMAT_NAME,
-        version=FORMAT_VERSION,
-        tool_version=__version__,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    return create_manifest(
         command=request.command,
         workload=WorkloadInfo(
             name=request.workload,
@@ -103,11 +95,9 @@ def build_manifest(
         mode=mode,
         rank=peers.context.rank if peers else None,
         group=peers.build_rank_group(build_worker_environment(peers.context)) if peers else None,
-        status="failed" if failures else "complete",
         failures=failures,
         absent=absent,
         environment=environment,
-        files=(),
     )
 
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from collectors.collection.machine import build_worker_environment, read_failure
 from collectors.doctor.requests import REPORT_FILE, DoctorRequest
-from collectors.process.lifeline import PARENT
-from collectors.process.python import PYTHON, SAFE_PATH
-from collectors.process.requests import FAILURE_FILE
-from graphviz_dash.errors import GraphvizDashError, InputError, escape_control_characters
+from collectors.process.python import PYTHON
+from collectors.process.results import read_json
+from collectors.process.subprocesses import WorkerLimit, run_worker
 from graphviz_dash.model.doctor import DoctorReport
-from graphviz_dash.model.run import PROCESS_DIED, Failure, Pass
+from graphviz_dash.model.run import Failure, Pass
 
 STEPS: Final = 3
 """Default number of eager steps to compare."""
-
-_TAIL: Final = 2_000
 
 
 def examine_workload(
@@ -48,28 +44,8 @@ def examine_workload(
     )
     file = scratch / "request.json"
     file.write_bytes(msgspec.json.encode(request))
-    process = subprocess.run(
-        [*PYTHON, "-m", "collectors.doctor.worker", str(file)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        check=False,
-        env=os.environ | SAFE_PATH | {PARENT: str(os.getpid())},
-    )
-    if process.returncode == 0:
-        return msgspec.json.decode((scratch / REPORT_FILE).read_bytes(), type=DoctorReport)
-    if (scratch / FAILURE_FILE).exists():
-        return msgspec.json.decode((scratch / FAILURE_FILE).read_bytes(), type=Failure)
-    lines = [line for line in process.stderr.splitlines() if line.strip()]
-    if process.returncode == InputError.exit_code:
-        raise GraphvizDashError(
-            escape_control_characters(lines[-1] if lines else "the request was refused")
-        )
-    return Failure(
-        stage=Pass.CAPTURE,
-        error=PROCESS_DIED,
-        message=f"the process ended with code {process.returncode}",
-        location=None,
-        traceback=process.stderr[-_TAIL:],
-    )
+    limit = WorkerLimit(None)
+    command = [*PYTHON, "-m", "collectors.doctor.worker", str(file)]
+    process = run_worker(command, build_worker_environment(None), limit)
+    failure = read_failure(process, scratch, Pass.CAPTURE, limit)
+    return failure or read_json(scratch / REPORT_FILE, DoctorReport)

@@ -10,16 +10,16 @@ from collectors.replays.notes import is_collective
 from graphviz_dash.model.doctor import Evidence
 from graphviz_dash.model.graph import CapturedGraph, KernelParams, NodeKind
 
-_TORCH_BODIES: Final = "cudagraph_conditional_nodes.py"
+TORCH_BODIES: Final = "cudagraph_conditional_nodes.py"
 """File in which torch captures the bodies of ``torch.cond`` and ``torch.while_loop``."""
 
 _EVENTS: Final = (NodeKind.EVENT_RECORD, NodeKind.EVENT_WAIT)
 
 
-def is_in_body(frame: FrameType | None) -> bool:
-    """Check if torch captures the body of a conditional node in a caller of ``frame``."""
+def has_caller(frame: FrameType | None, file: str) -> bool:
+    """Check if ``frame`` or a caller of it runs code of ``file``, given by the end of its path."""
     while frame is not None:
-        if frame.f_code.co_filename.endswith(_TORCH_BODIES):
+        if frame.f_code.co_filename.endswith(file):
             return True
         frame = frame.f_back
     return False

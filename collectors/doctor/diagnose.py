@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -19,20 +18,16 @@ from collectors.doctor.requests import (
 from collectors.process.results import read_json
 from collectors.program.launcher import ProgramExit, explain_unwatched, run_program
 from collectors.replays.ask import CheckedWorkload
-from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
-from graphviz_dash.bundle.write import BundleWriter
+from graphviz_dash.bundle.write import BundleWriter, create_manifest
 from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.doctor import DoctorReport, Finding, Severity
 from graphviz_dash.model.run import (
-    FORMAT_NAME,
-    FORMAT_VERSION,
     Absent,
     Environment,
     ExecutionMode,
     Failure,
-    Manifest,
     Pass,
     WorkloadInfo,
 )
@@ -108,20 +103,13 @@ def write_bundle(
         InputError: ``target`` already exists.
     """
     failures = tuple(_to_failure(finding) for finding in report.findings if finding.ends_capture)
-    manifest = Manifest(
-        format=FORMAT_NAME,
-        version=FORMAT_VERSION,
-        tool_version=__version__,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    manifest = create_manifest(
         command=command,
         workload=workload,
         mode=ExecutionMode.GRAPH,
-        rank=None,
-        status="failed" if failures else "complete",
         failures=failures,
         absent=tuple(Absent(kind.fact, _TIMES) for kind in Pass),
         environment=_read_environment(scratch),
-        files=(),
     )
     with BundleWriter(target) as writer:
         writer.add(parts.DOCTOR, report)

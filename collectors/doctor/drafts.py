@@ -36,10 +36,10 @@ class FindingDraft:
     severity: Severity
     """Failing capture or wrong replay."""
     detected_by: DetectionMethod
-    location: SourceLocation | None
-    op: str | None
+    location: SourceLocation | None = None
+    op: str | None = None
     """Operator or call, or None if only the line is known."""
-    stream: str | None
+    stream: str | None = None
     """Current stream in words, or None if irrelevant."""
     thread: str | None = None
     """Python thread, or None for the step's own."""
@@ -138,9 +138,7 @@ def find_cpu_work(log: StepLog) -> list[FindingDraft]:
                 rule=RuleId.CPU_WORK,
                 severity=Severity.SILENT,
                 detected_by=DetectionMethod.EAGER,
-                location=None,
                 op=f"Python variable {name}",
-                stream=None,
                 evidence=(
                     Evidence(f"{name} before the step", before),
                     Evidence(f"{name} after the step", after),

@@ -151,8 +151,6 @@ def _build_empty_capture_draft(log: StepLog) -> FindingDraft:
         severity=Severity.SILENT,
         detected_by=DetectionMethod.CAPTURE,
         location=gpu[0].spot if gpu else log.events[0].spot if log.events else None,
-        op=None,
-        stream=None,
         evidence=(
             Evidence("nodes of the graph", 0),
             Evidence("operators in an eager step", len(log.events)),
@@ -235,9 +233,6 @@ def _find_unexplained(outputs: Sequence[OutputCheck]) -> list[FindingDraft]:
             rule=RuleId.REPLAY_DIFFERS,
             severity=Severity.SILENT,
             detected_by=DetectionMethod.REPLAY,
-            location=None,
-            op=None,
-            stream=None,
             evidence=(
                 *(
                     Evidence(
@@ -292,8 +287,6 @@ def _report_own_failure(rule: RuleId, error: RuntimeError) -> DoctorReport:
         severity=Severity.ILLEGAL,
         detected_by=DetectionMethod.CAPTURE,
         location=find_error_location(error.__traceback__),
-        op=None,
-        stream=None,
         message=read_first_line(error),
         ends_capture=True,
     )

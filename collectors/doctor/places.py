@@ -80,10 +80,10 @@ def _choose_location(frames: Iterable[tuple[CodeType, int]]) -> SourceLocation |
     library = None
     for code, line in frames:
         if is_user_code(code.co_filename):
-            location = SourceLocation(code.co_filename, line, _get_name(code))
+            location = SourceLocation(code.co_filename, line, code.co_qualname)
             return location if library is None else replace(library, caller=location)
         if library is None and is_library_code(code.co_filename):
-            library = SourceLocation(code.co_filename, line, _get_name(code))
+            library = SourceLocation(code.co_filename, line, code.co_qualname)
     return None
 
 
@@ -109,10 +109,6 @@ def find_error_location(trace: TracebackType | None) -> SourceLocation | None:
 def is_condition(spot: SourceLocation) -> bool:
     """Check if the line is in a condition of ``if``, ``while``, ``assert`` or an expression."""
     return any(first <= spot.line <= last for first, last in _find_conditions(spot.file))
-
-
-def _get_name(code: CodeType) -> str:
-    return code.co_qualname
 
 
 def _read_source(file: str) -> tuple[str, ...]:

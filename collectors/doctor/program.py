@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from types import FrameType
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -33,7 +33,7 @@ from collectors.doctor.attempts import (
     find_escaped_work,
 )
 from collectors.doctor.calls import observe
-from collectors.doctor.conditionals import find_body_collectives
+from collectors.doctor.conditionals import find_body_collectives, has_caller
 from collectors.doctor.drafts import (
     FindingDraft,
     find_cpu_work,
@@ -60,6 +60,7 @@ from graphviz_dash.model.doctor import (
 from graphviz_dash.model.memory import DEFAULT_POOL
 
 _MAX_REPLAYS: Final = 16
+_TREES: Final = "cudagraph_trees.py"
 """Replays of each graph for which input memory is checked."""
 
 _SILENT_STEPS: Final = (RuleId.MOVED_INPUT, RuleId.CHANGING_SHAPE, RuleId.CHANGING_SCALAR)
@@ -213,8 +214,6 @@ class _ProgramDoctor:
                 severity=Severity.COSTLY,
                 detected_by=DetectionMethod.CAPTURE,
                 location=self._failed_pools[pool],
-                op=None,
-                stream=None,
                 evidence=(Evidence("memory reserved at the end", size, "B"),),
             )
             for pool, size in _read_private_pools()
@@ -224,7 +223,7 @@ class _ProgramDoctor:
     def _track_inputs(self, graph: Any, watch: StepWatch) -> None:
         """Track the graph's input memory by weak references; replays need it alive."""
         self._replays[id(graph)] = 0
-        if _is_cudagraph_trees_capture(sys._getframe(2)):
+        if has_caller(sys._getframe(2), _TREES):
             # The trees track memory of their pool and copy inputs to their captured addresses.
             watch.external_tensors.clear()
         uses = []
@@ -284,8 +283,7 @@ class _ProgramDoctor:
             with self._guard:
                 findings += self._find_lost_pools()
         report = self._build_report(_mark_first(findings), logs)
-        with open(file, "wb") as out:
-            out.write(msgspec.json.encode(report))
+        Path(file).write_bytes(msgspec.json.encode(report))
 
     def _write_compilation(self, report: os.PathLike[str]) -> None:
         self._compiled.read_trees(lambda _: None)
@@ -293,8 +291,7 @@ class _ProgramDoctor:
         compilation = self._compiled.get_result()
         if compilation is not None:
             name = os.fspath(report).removesuffix(REPORT_FILE) + COMPILATION_FILE
-            with open(name, "wb") as out:
-                out.write(msgspec.json.encode(compilation))
+            Path(name).write_bytes(msgspec.json.encode(compilation))
 
     def _build_report(self, findings: list[FindingDraft], logs: list[StepLog]) -> DoctorReport:
         return DoctorReport(
@@ -447,14 +444,6 @@ def _read_body_collectives(stream: int) -> tuple[Evidence, ...]:
         return find_body_collectives(read_graph(int(graph), "graph"))
 
 
-def _is_cudagraph_trees_capture(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code.co_filename.endswith("cudagraph_trees.py"):
-            return True
-        frame = frame.f_back
-    return False
-
-
 def _mark_first(findings: list[FindingDraft]) -> list[FindingDraft]:
     for index, draft in enumerate(findings):
         if draft.severity is Severity.ILLEGAL and draft.detected_by is DetectionMethod.CAPTURE:
@@ -469,8 +458,6 @@ def _build_empty_capture_draft(log: StepLog) -> FindingDraft:
         severity=Severity.SILENT,
         detected_by=DetectionMethod.CAPTURE,
         location=log.events[0].spot if log.events else None,
-        op=None,
-        stream=None,
         evidence=(
             Evidence("operators in the step", len(log.events)),
             Evidence("captured operators", 0),
@@ -487,7 +474,6 @@ def _build_freed_memory_draft(
         detected_by=DetectionMethod.REPLAY,
         location=event.spot,
         op=event.op,
-        stream=None,
         evidence=(
             Evidence("freed tensors that the graph reads", count),
             Evidence("before replay", replay),

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import keystr, tree_flatten_with_path
 
+from collectors.doctor.state import iter_variables
 from collectors.doctor.watch import ExternalTensor
 from collectors.workloads import Step
 from graphviz_dash.model.doctor import OutputCheck
@@ -179,22 +180,8 @@ def _name_state(step: Step, outside: Mapping[int, ExternalTensor]) -> list[_Tens
 
 def iter_step_values(step: Callable[..., Any], depth: int = 3) -> Iterator[tuple[str, Any]]:
     """Yield name and value of everything that a step's code refers to."""
-    values: dict[str, Any] = {}
     owner = getattr(step, "__self__", None)
-    values.update(getattr(owner, "__dict__", {}))
-    function = getattr(step, "__func__", step)
-    function = getattr(function, "__wrapped__", function)
-    if isinstance(function, types.FunctionType):
-        for name, cell in zip(
-            function.__code__.co_freevars, function.__closure__ or (), strict=False
-        ):
-            try:
-                values[name] = cell.cell_contents
-            except ValueError:
-                continue
-        for name in function.__code__.co_names:
-            if name in function.__globals__:
-                values[name] = function.__globals__[name]
+    values = getattr(owner, "__dict__", {}) | dict(iter_variables(step))
     for name, value in values.items():
         yield name, value
         if isinstance(value, types.FunctionType | types.MethodType) and depth > 1:

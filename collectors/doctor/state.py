@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator, Sized
+from contextlib import suppress
 from typing import Any, Final
 
 from collectors.doctor.events import Scalar
@@ -37,21 +38,22 @@ def _iter_callable_state(
     if owner is not None and not isinstance(owner, types.ModuleType):
         for name, value in getattr(owner, "__dict__", {}).items():
             yield from _iter_value_state(f"{type(owner).__name__}.{name}", value, depth, visited)
-    unwrapped = getattr(function, "__func__", function)
-    unwrapped = getattr(unwrapped, "__wrapped__", unwrapped)
-    if not isinstance(unwrapped, types.FunctionType):
-        return
-    for name, cell in zip(
-        unwrapped.__code__.co_freevars, unwrapped.__closure__ or (), strict=False
-    ):
-        try:
-            value = cell.cell_contents
-        except ValueError:
-            continue
+    for name, value in iter_variables(function):
         yield from _iter_value_state(name, value, depth, visited)
-    for name in unwrapped.__code__.co_names:
-        if name in unwrapped.__globals__:
-            yield from _iter_value_state(name, unwrapped.__globals__[name], depth, visited)
+
+
+def iter_variables(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """Iterate over closure variables and globals that the code of a function or method names."""
+    function = getattr(function, "__func__", function)
+    function = getattr(function, "__wrapped__", function)
+    if not isinstance(function, types.FunctionType):
+        return
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        with suppress(ValueError):  # not yet assigned
+            yield name, cell.cell_contents
+    for name in function.__code__.co_names:
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
 
 
 def _iter_value_state(

@@ -22,7 +22,7 @@ from collectors.doctor.classify import (
     read_first_line,
 )
 from collectors.doctor.clock import StreamClock
-from collectors.doctor.conditionals import is_in_body
+from collectors.doctor.conditionals import TORCH_BODIES, has_caller
 from collectors.doctor.events import Event, StepLog, TensorUse, Violation
 from collectors.doctor.places import SourceLocation, find_thread_location, find_user_location
 from collectors.operator_mode import OperatorMode
@@ -208,7 +208,7 @@ class StepWatch:
         if not self.capture or self.breaking_event is not None:
             return event
         rule = event.violation.rule if event.violation else classify_message(message)
-        if event.op.startswith(_COLLECTIVES) and is_in_body(sys._getframe(1)):
+        if event.op.startswith(_COLLECTIVES) and has_caller(sys._getframe(1), TORCH_BODIES):
             rule = RuleId.CONDITIONAL_COLLECTIVE
         if event.thread is not None:
             rule = RuleId.OTHER_THREAD

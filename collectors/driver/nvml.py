@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from graphviz_dash.model.timings import GpuClocks
 
@@ -33,17 +33,12 @@ class _NvmlError(Exception):
 
 def read_gpu_clocks(bus_id: str, load: Callable[[], Any] | None = None) -> GpuClocks | None:
     """Return the current clocks of the GPU at PCI address ``bus_id``, or None if unavailable."""
-    try:
-        nvml = (load or _load_library)()
-        _call(nvml.nvmlInit_v2)
-    except (OSError, AttributeError, _NvmlError):
-        return None
-    try:
-        return _read_clocks(nvml, bus_id)
-    except (AttributeError, _NvmlError):
-        return None
-    finally:
-        nvml.nvmlShutdown()
+    return _query(lambda nvml: _read_clocks(nvml, bus_id), load)
+
+
+def read_driver_version(load: Callable[[], Any] | None = None) -> str | None:
+    """Return the version of the loaded driver, or None if unavailable."""
+    return _query(lambda nvml: _read_text(nvml.nvmlSystemGetDriverVersion), load)
 
 
 class DeviceMemory(NamedTuple):
@@ -82,44 +77,49 @@ class _ProcessInfo(ctypes.Structure):
 _MAX_PROCESSES: Final = 256
 _UNKNOWN_BYTES: Final = (1 << 64) - 1
 _MEMORY_VERSION: Final = ctypes.sizeof(_MemoryInfo) | 2 << 24
-_UUID_BYTES: Final = 96
+_TEXT_BYTES: Final = 96
+
+_Value = TypeVar("_Value")
 
 
 def read_device_memory(pid: int, load: Callable[[], Any] | None = None) -> dict[str, DeviceMemory]:
     """Return each GPU's memory by UUID, with the share of process ``pid``; empty if unavailable."""
+    return _query(lambda nvml: dict(_iter_memory(nvml, pid)), load) or {}
+
+
+def _iter_memory(nvml: Any, pid: int) -> Iterator[tuple[str, DeviceMemory]]:
+    for index in range(_read_number(nvml.nvmlDeviceGetCount_v2)):
+        device = ctypes.c_void_p()
+        _call(nvml.nvmlDeviceGetHandleByIndex_v2, index, ctypes.byref(device))
+        info = _MemoryInfo(_MEMORY_VERSION)
+        _call(nvml.nvmlDeviceGetMemoryInfo_v2, device, ctypes.byref(info))
+        count = ctypes.c_uint(_MAX_PROCESSES)
+        processes = (_ProcessInfo * _MAX_PROCESSES)()
+        _call(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, ctypes.byref(count), processes)
+        shares = [entry.used for entry in processes[: count.value] if entry.pid == pid]
+        share = shares[0] if shares and shares[0] != _UNKNOWN_BYTES else None
+        others = sum(
+            int(entry.used)
+            for entry in processes[: count.value]
+            if entry.pid != pid and entry.used != _UNKNOWN_BYTES
+        )
+        uuid = _read_text(nvml.nvmlDeviceGetUUID, device)
+        yield uuid, DeviceMemory(int(info.used), share, others)
+
+
+def _query(read: Callable[[Any], _Value], load: Callable[[], Any] | None) -> _Value | None:
+    """Return the result of ``read`` with the library, or None if something is unavailable."""
     try:
         nvml = (load or _load_library)()
         _call(nvml.nvmlInit_v2)
     except (OSError, AttributeError, _NvmlError):
-        return {}
+        return None
     try:
-        count = ctypes.c_uint()
-        _call(nvml.nvmlDeviceGetCount_v2, ctypes.byref(count))
-        return dict(_read_memory(nvml, index, pid) for index in range(count.value))
+        return read(nvml)
     except (AttributeError, _NvmlError):
-        return {}
+        return None
     finally:
         nvml.nvmlShutdown()
-
-
-def _read_memory(nvml: Any, index: int, pid: int) -> tuple[str, DeviceMemory]:
-    device = ctypes.c_void_p()
-    _call(nvml.nvmlDeviceGetHandleByIndex_v2, index, ctypes.byref(device))
-    uuid = ctypes.create_string_buffer(_UUID_BYTES)
-    _call(nvml.nvmlDeviceGetUUID, device, uuid, _UUID_BYTES)
-    info = _MemoryInfo(_MEMORY_VERSION)
-    _call(nvml.nvmlDeviceGetMemoryInfo_v2, device, ctypes.byref(info))
-    count = ctypes.c_uint(_MAX_PROCESSES)
-    processes = (_ProcessInfo * _MAX_PROCESSES)()
-    _call(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, ctypes.byref(count), processes)
-    shares = [entry.used for entry in processes[: count.value] if entry.pid == pid]
-    share = shares[0] if shares and shares[0] != _UNKNOWN_BYTES else None
-    others = sum(
-        int(entry.used)
-        for entry in processes[: count.value]
-        if entry.pid != pid and entry.used != _UNKNOWN_BYTES
-    )
-    return uuid.value.decode("ascii", "replace"), DeviceMemory(int(info.used), share, others)
 
 
 def keep_loaded() -> None:
@@ -148,10 +148,16 @@ def _read_clocks(nvml: Any, bus_id: str) -> GpuClocks:
     )
 
 
-def _read_number(function: Any, device: ctypes.c_void_p, which: int) -> int:
+def _read_number(function: Any, *arguments: Any) -> int:
     value = ctypes.c_uint()
-    _call(function, device, which, ctypes.byref(value))
+    _call(function, *arguments, ctypes.byref(value))
     return value.value
+
+
+def _read_text(function: Any, *arguments: Any) -> str:
+    text = ctypes.create_string_buffer(_TEXT_BYTES)
+    _call(function, *arguments, text, _TEXT_BYTES)
+    return text.value.decode("ascii", "replace")
 
 
 def _call(function: Any, *arguments: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import statistics
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -140,8 +139,3 @@ def time_replays(graphs: Sequence[StepGraph]) -> list[tuple[int, ...]]:
             torch.cuda.synchronize()
             row.append(time.perf_counter_ns() - begin)
     return [tuple(row) for row in rows]
-
-
-def compute_median_ns(replays: Sequence[int]) -> float:
-    """Return the median in ns."""
-    return statistics.median(replays)

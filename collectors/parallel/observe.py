@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import torch
 from msgspec.structs import replace
 
 from collectors.allocator.history import read_segments
 from collectors.driver.operands import AllocationResolver, list_live_extents
-from collectors.parallel.capture import RefusedError, StepGraph, compute_median_ns, time_replays
+from collectors.parallel.capture import RefusedError, StepGraph, time_replays
 from collectors.parallel.hidden import (
     add_hidden_accesses,
     find_hidden_extents,
@@ -108,11 +109,11 @@ def observe_step(step: Step) -> ObservedStep:
     del watched
     state = ExternalState(operators, storages, observer.outside, observer.mixed)
     try:
-        line_ns = compute_median_ns(time_replays([line])[0])
+        line_ns = median(time_replays([line])[0])
         fixed_ns = min(_measure_launch_ns(stream), line_ns)
         durations = measure_operator_ns(step, operators, storages, stream, line_ns - fixed_ns)
         wide, narrow_line = find_workspace_users(step, operators, storages, kernels, narrow)
-        narrow_line_ns = compute_median_ns(time_replays([line, narrow_line])[1]) if wide else None
+        narrow_line_ns = median(time_replays([line, narrow_line])[1]) if wide else None
         del narrow_line
         fitted_bytes = None
         # Ranks that replay a collective a different number of times would deadlock.
@@ -209,4 +210,4 @@ def _find_large_allocators(observer: OperatorObserver) -> set[int]:
 
 def _measure_launch_ns(stream: torch.cuda.Stream) -> float:
     value = torch.zeros(1, device="cuda")
-    return compute_median_ns(time_replays([StepGraph(lambda: value.add_(1), stream)])[0])
+    return median(time_replays([StepGraph(lambda: value.add_(1), stream)])[0])

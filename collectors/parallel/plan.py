@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_field
+from statistics import median
 from typing import Final
 
 import torch
@@ -18,7 +19,7 @@ from collectors.parallel.candidates import (
     filter_larger,
     find_wide_streams,
 )
-from collectors.parallel.capture import RefusedError, StepGraph, compute_median_ns, time_replays
+from collectors.parallel.capture import RefusedError, StepGraph, time_replays
 from collectors.parallel.check import Checker, CheckOutcome
 from collectors.parallel.issue import OperatorIssuer
 from collectors.parallel.observe import ObservedStep, observe_step
@@ -67,7 +68,7 @@ class _TriedPlan:
 
     @property
     def time_ratio(self) -> float:
-        return compute_median_ns(self.attempt.replays_ns) / self.line_ns
+        return median(self.attempt.replays_ns) / self.line_ns
 
 
 def plan_step(
@@ -236,7 +237,7 @@ def _try_plan(observed: ObservedStep, candidate: Candidate, ranks: Ranks) -> _Tr
     workspaces = allocate_workspaces(get_streams(candidate.wide, observed.fitted_bytes))
     graph, _ = _capture_on_all_ranks(observed, plan, ranks)
     line_replays, replays = time_replays([observed.serial_graph, graph])
-    line_ns = compute_median_ns(line_replays)
+    line_ns = median(line_replays)
     return _TriedPlan(
         plan,
         replace(

@@ -13,7 +13,7 @@ from collectors.allocator.statistics import read_memory_use
 from collectors.driver.capabilities import try_update
 from collectors.driver.topology import read_graph_with_positions
 from collectors.passes.capture_listener import record_captures
-from collectors.passes.executor import CostListener, get_absent_facts, prepare_step
+from collectors.passes.executor import CostListener, prepare_step
 from collectors.passes.gc_off import disable_gc
 from collectors.passes.launches import explain_missing_launches, measure_repeat_launches
 from collectors.passes.modes import VariantReplays, prepare_mode
@@ -44,7 +44,8 @@ def run(request: PassRequest) -> None:
         lives, unmeasured = measure_repeat_launches(listener.get_costs(), graphs, listener.handles)
     out = Path(request.out)
     write_result(parts.CLEAN, msgspec.structs.replace(timings, graphs=lives), out)
-    absent = (*get_absent_facts(step), *listener.absent, *unmeasured)
+    # Facts that the workload declares absent on this machine.
+    absent = (*getattr(step, "absent", ()), *listener.absent, *unmeasured)
     (out / ABSENT_FILE).write_bytes(msgspec.json.encode(absent))
     write_result(parts.MEMORY, memory, out)
     if isinstance(iterate, VariantReplays):

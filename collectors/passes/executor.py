@@ -81,12 +81,6 @@ def warm_up(
     return duration_ns
 
 
-def get_absent_facts(step: Step) -> tuple[Absent, ...]:
-    """Return the facts that the workload declares absent on this machine."""
-    absent: tuple[Absent, ...] = getattr(step, "absent", ())
-    return absent
-
-
 class CostListener(CaptureListener):
     """Records the costs of each graph of the process.
 

@@ -6,7 +6,6 @@ Runs in a separate process because torch's memory recorder slows every allocatio
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,16 +24,13 @@ from collectors.allocator.extents import (
     find_blocks_at_peak,
     summarize_capture,
 )
-from collectors.allocator.history import (
-    end_recording,
-    read_segments,
-    record_history,
-    start_recording,
-)
+from collectors.allocator.history import end_recording, read_segments, start_recording
 from collectors.allocator.owners import find_owners, list_tracked_objects
 from collectors.driver.calls import call
+from collectors.driver.nvml import read_device_memory
 from collectors.guard import Guard
 from collectors.ledger.recorder import LedgerRecorder
+from collectors.ledger.samples import read_used_bytes
 from collectors.passes.capture_listener import CaptureListener, record_captures
 from collectors.passes.executor import build_step, warm_up
 from collectors.passes.modes import COMPILED, prepare_mode
@@ -64,13 +60,12 @@ _SPANS: Final = {
     Stage.PREPARE: SpanKind.CAPTURES,
 }
 
-_QUERY: Final = "--query-compute-apps=pid,gpu_uuid,used_memory"
 
 _METHOD: Final = (
     "pools by segment_pool_id of torch.cuda.memory._snapshot(); a graph's extents from the "
     "allocations in _record_memory_history between the start and the end of its capture; "
     "owners by the storages of parameters, their gradients, optimizer states, buffers and other "
-    "tensors that gc finds; device memory by cudaMemGetInfo, process memory by nvidia-smi"
+    "tensors that gc finds; device memory by cudaMemGetInfo, process memory by NVML"
 )
 
 
@@ -101,8 +96,10 @@ def run(request: PassRequest) -> None:
         iterate()
     torch.cuda.synchronize()
     before = _list_blocks(read_segments())
-    with record_history() as history:
-        iterate()
+    start_recording()
+    iterate()
+    torch.cuda.synchronize()
+    events = end_recording()
     all_segments = read_segments()
     after = _list_blocks(all_segments)
     stages.end_stage(Stage.ITERATE)
@@ -113,7 +110,7 @@ def run(request: PassRequest) -> None:
         stages=tuple(stages.rows),
         owners_at_end=_sum_by_owner(after.values()),
         owners_at_peak=_sum_by_owner(
-            find_blocks_at_peak(before, after, history.events, SegmentIndex(all_segments))
+            find_blocks_at_peak(before, after, events, SegmentIndex(all_segments))
         ),
         segments=tuple(
             PoolSegment(segment.pool, segment.end - segment.start) for segment in private
@@ -197,7 +194,7 @@ class _StageRecorder:
                 peak_reserved_bytes=torch.cuda.max_memory_reserved(),
                 allocated_bytes=torch.cuda.memory_allocated(),
                 reserved_bytes=torch.cuda.memory_reserved(),
-                device_used_bytes=read_used_memory(),
+                device_used_bytes=read_used_bytes(),
                 process_used_bytes=read_process_memory(torch.cuda.memory_reserved()),
             )
         )
@@ -227,34 +224,14 @@ class FirstUse(TorchDispatchMode):
 
 
 def read_process_memory(minimum: int) -> int | None:
-    """Return this process's device memory according to nvidia-smi, or None if unavailable.
+    """Return this process's device memory according to NVML, or None if unavailable.
 
-    An entry below ``minimum`` bytes belongs to another process, since containers may see host ids.
+    A value below ``minimum`` bytes belongs to another process, since containers may see host ids.
     """
-    try:
-        result = subprocess.run(
-            ["nvidia-smi", _QUERY, "--format=csv,noheader,nounits"],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    process_ids = [str(os.getpid()), f"GPU-{properties.uuid}"]
-    for line in result.stdout.splitlines():
-        *process, used = (part.strip() for part in line.split(","))
-        if process == process_ids and used.isdigit():
-            size = int(used) << 20
-            return size if size >= minimum else None
-    return None
-
-
-def read_used_memory() -> int:
-    """Return the used bytes of the device, by all processes."""
-    free, total = torch.cuda.mem_get_info()
-    return int(total - free)
+    memory = read_device_memory(os.getpid()).get(f"GPU-{properties.uuid}")
+    size = None if memory is None else memory.process
+    return size if size is not None and size >= minimum else None
 
 
 class MemoryListener(CaptureListener):
@@ -281,14 +258,14 @@ class MemoryListener(CaptureListener):
             self.done.append(summarize_capture(graph_id, events, SegmentIndex(segments)))
             pool = self.done[-1].pool
         self._ledger.end_capture(graph_id, pool, _sum_private_pools(segments), end)
-        self._used = read_used_memory()
+        self._used = read_used_bytes()
 
     def on_instantiation(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
         """Measure the driver's memory for the executable."""
         end = time.perf_counter_ns()
         torch.cuda.synchronize()
         if self.done and self.done[-1].graph == graph_id:
-            self.done[-1].instantiate_device_bytes = read_used_memory() - self._used
+            self.done[-1].instantiate_device_bytes = read_used_bytes() - self._used
         self._ledger.record_instantiation(graph_id, end - instantiate_ns, end)
 
     def on_first_launch(self, graph_id: str, call_ns: int, complete_ns: int) -> None:

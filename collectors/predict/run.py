@@ -10,7 +10,6 @@ import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -21,22 +20,18 @@ from collectors.predict.requests import EAGER, GRAPH, RESULT_PREFIX, SuiteReques
 from collectors.process.lifeline import PARENT
 from collectors.process.python import PYTHON, SAFE_PATH
 from collectors.process.requests import ABSENT_FILE, FAILURE_FILE, TRACE_FILE
-from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.staging import Staging
-from graphviz_dash.bundle.write import BundleWriter
+from graphviz_dash.bundle.write import BundleWriter, create_manifest
 from graphviz_dash.errors import InputError, escape_control_characters
 from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.run import (
-    FORMAT_NAME,
-    FORMAT_VERSION,
     PROCESS_DIED,
     Absent,
     Environment,
     ExecutionMode,
     Failure,
     FileRole,
-    Manifest,
     Pass,
     WorkloadInfo,
 )
@@ -191,11 +186,7 @@ def _write_bundles(
         absent += [
             Absent(failure.stage.fact, "the pass failed, see failures") for failure in run_failures
         ]
-        manifest = Manifest(
-            format=FORMAT_NAME,
-            version=FORMAT_VERSION,
-            tool_version=__version__,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
+        manifest = create_manifest(
             command=recording.command,
             workload=WorkloadInfo(
                 name=name,
@@ -206,12 +197,9 @@ def _write_bundles(
                 traced_iterations=recording.traced_iterations if eager else 0,
             ),
             mode=mode,
-            rank=None,
-            status="failed" if run_failures else "complete",
             failures=run_failures,
             absent=tuple(absent),
             environment=environment,
-            files=(),
         )
         with BundleWriter(recording.output / name / mode.value) as writer:
             if timings is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -78,3 +79,19 @@ def run_worker(
             # On interrupt, end the worker. Killing a finished one has no effect.
             process.kill()
     return subprocess.CompletedProcess(command, process.returncode, None, stderr)
+
+
+def describe_exit(code: int) -> str:
+    """Describe an exit code; negative codes are signals."""
+    if code < 0:
+        name = signal.Signals(-code).name
+        # Linux kills the largest process when host memory is full.
+        memory = ", possibly because host memory ran out" if name == "SIGKILL" else ""
+        return f"the process was ended by signal {name}{memory}"
+    return f"the process ended with exit code {code}"
+
+
+def find_last_line(text: str) -> str:
+    """Return the last non-empty line, or an empty string."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""

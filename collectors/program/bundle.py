@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -15,7 +14,6 @@ import msgspec
 
 from collectors.ceilings.store import load
 from collectors.collection.machine import WORKER
-from collectors.collection.nvidia_smi import read_driver_version
 from collectors.collection.source_code import read_source_code
 from collectors.cupti.code_files import CodeFiles, find_unread_kernels
 from collectors.cupti.code_reader import read_launch_control
@@ -43,9 +41,8 @@ from collectors.program.files import (
 from collectors.program.launcher import format_signal
 from collectors.program.loop.reading import read_loop
 from collectors.program.progress import add_progress, read_progress
-from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
-from graphviz_dash.bundle.write import BundleWriter
+from graphviz_dash.bundle.write import BundleWriter, create_manifest
 from graphviz_dash.errors import GraphvizDashError, InputError, escape_control_characters
 from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.ceilings import Ceilings
@@ -54,15 +51,12 @@ from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.ledger import Ledger, SampleKind
 from graphviz_dash.model.recording import ProcessOrigin, Recording, StartMethod, WindowEnd
 from graphviz_dash.model.run import (
-    FORMAT_NAME,
-    FORMAT_VERSION,
     PROCESS_DIED,
     Absent,
     Environment,
     ExecutionMode,
     Failure,
     FileRole,
-    Manifest,
     MemoryUse,
     Pass,
     WorkloadInfo,
@@ -236,11 +230,7 @@ def write_run(
             if has_trace:
                 writer.add_trace(FileRole.REPLAY_TRACE, _compress(trace))
             writer.commit(
-                Manifest(
-                    format=FORMAT_NAME,
-                    version=FORMAT_VERSION,
-                    tool_version=__version__,
-                    created=datetime.now(UTC).isoformat(timespec="seconds"),
+                create_manifest(
                     command=program.command,
                     workload=WorkloadInfo(
                         name=program.name,
@@ -253,14 +243,13 @@ def write_run(
                     mode=ExecutionMode.RECORDED,
                     rank=identity.rank,
                     group=identity.group,
-                    status="killed" if is_killed else "failed" if failures else "complete",
+                    status="killed" if is_killed else None,
                     failures=failures,
                     absent=(
                         *_list_absent(state, folder, has_trace, program.unhooked),
                         *(() if isinstance(ceilings, Ceilings) else (ceilings,)),
                     ),
                     environment=environment,
-                    files=(),
                 )
             )
     except OSError as error:
@@ -471,12 +460,7 @@ def _read_environment(folder: Path, identity: Identity) -> Environment:
                 escape_control_characters(f"The program ran, and nothing was recorded: {line}")
             )
     environment = _read(file, Environment)
-    return msgspec.structs.replace(
-        environment,
-        driver=environment.driver or read_driver_version(),
-        torch=identity.torch,
-        python=identity.python,
-    )
+    return msgspec.structs.replace(environment, torch=identity.torch, python=identity.python)
 
 
 def _read(file: Path, kind: type[T]) -> T:

@@ -76,7 +76,7 @@ def write_environment(folder: ProcessFolder) -> None:
     if torch.cuda.is_initialized():
         # A context with an error cannot be queried; the parent queries another one.
         with suppress(GraphvizDashError, DriverError, RuntimeError):
-            folder.put(ENVIRONMENT_FILE, read_environment(start_processes=False))
+            folder.put(ENVIRONMENT_FILE, read_environment())
 
 
 def write_memory(folder: ProcessFolder) -> None:

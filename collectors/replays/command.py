@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -17,18 +16,14 @@ from collectors.program.launcher import explain_unwatched, require_hook, run_pro
 from collectors.replays.ask import create_marks_folder
 from collectors.replays.monitor import ReplayMonitor
 from collectors.replays.notes import MarksSettings
-from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.staging import Staging
-from graphviz_dash.bundle.write import BundleWriter
+from graphviz_dash.bundle.write import BundleWriter, create_manifest
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.replay_check import REPLAY_FAULT_EXIT_CODE, ReplayCheck, ReplayStop
 from graphviz_dash.model.run import (
-    FORMAT_NAME,
-    FORMAT_VERSION,
     Absent,
     ExecutionMode,
-    Manifest,
     Pass,
     WorkloadInfo,
 )
@@ -116,20 +111,12 @@ def _write(
     scratch: Path,
 ) -> None:
     name = get_program_name(request.program)
-    manifest = Manifest(
-        format=FORMAT_NAME,
-        version=FORMAT_VERSION,
-        tool_version=__version__,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    manifest = create_manifest(
         command=request.command_line,
         workload=WorkloadInfo(name, " ".join(request.program), 0, 0, 0, 0),
         mode=ExecutionMode.RECORDED,
-        rank=None,
-        status="complete",
-        failures=(),
         absent=tuple(Absent(kind.fact, NO_TIMES) for kind in Pass),
         environment=read_machine_environment(scratch),
-        files=(),
     )
     with BundleWriter(target) as writer:
         writer.add(parts.REPLAY_CHECK, check)

@@ -16,11 +16,12 @@ import sys
 from collections.abc import Callable
 from math import prod
 from pathlib import Path
+from statistics import median
 
 import msgspec
 import torch
 
-from collectors.parallel.capture import StepGraph, compute_median_ns, time_replays
+from collectors.parallel.capture import StepGraph, time_replays
 from collectors.parallel.graph import ParallelGraph
 from collectors.parallel.streams import get_streams
 from evaluation.zoo.library_models import Step
@@ -49,8 +50,8 @@ def record_step(factory: Callable[[], Step]) -> RecordedPlan:
         compute_capability=(device.major, device.minor),
         plan=graph.plan,
         nodes=_nodes(graph),
-        line_ns=round(compute_median_ns(line_replays)),
-        measured_ns=round(compute_median_ns(replays)),
+        line_ns=round(median(line_replays)),
+        measured_ns=round(median(replays)),
     )
 
 

@@ -5,22 +5,66 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 import msgspec
 
+from graphviz_dash import __version__
 from graphviz_dash.bundle.files import check_utf8
 from graphviz_dash.bundle.parts import JsonPart, format_graph_path, format_trace_path
 from graphviz_dash.bundle.schema import MANIFEST_FILE
 from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.graph import CapturedGraph
-from graphviz_dash.model.run import FileEntry, FileRole, Manifest
+from graphviz_dash.model.run import (
+    FORMAT_NAME,
+    FORMAT_VERSION,
+    Absent,
+    Environment,
+    ExecutionMode,
+    Failure,
+    FileEntry,
+    FileRole,
+    Manifest,
+    RankGroup,
+    WorkloadInfo,
+)
 
 T = TypeVar("T")
 
 _CHUNK = 1 << 20
+
+
+def create_manifest(
+    command: tuple[str, ...],
+    workload: WorkloadInfo,
+    mode: ExecutionMode,
+    environment: Environment,
+    absent: tuple[Absent, ...],
+    failures: tuple[Failure, ...] = (),
+    rank: int | None = None,
+    group: RankGroup | None = None,
+    status: Literal["killed"] | None = None,
+) -> Manifest:
+    """Create the manifest of a new run, without files."""
+    return Manifest(
+        format=FORMAT_NAME,
+        version=FORMAT_VERSION,
+        tool_version=__version__,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command,
+        workload=workload,
+        mode=mode,
+        rank=rank,
+        group=group,
+        status=status or ("failed" if failures else "complete"),
+        failures=failures,
+        absent=absent,
+        environment=environment,
+        files=(),
+    )
 
 
 class BundleWriter:

@@ -56,7 +56,7 @@ class MemoryStage(Struct, frozen=True, forbid_unknown_fields=True):
     device_used_bytes: Count
     """Used device memory in bytes (cudaMemGetInfo), including other processes."""
     process_used_bytes: Count | None = None
-    """Memory of this process (nvidia-smi, in steps of MiB), in bytes. None if unavailable."""
+    """Memory of this process according to NVML, in bytes. None if unavailable."""
 
 
 class OwnedBytes(Struct, frozen=True, forbid_unknown_fields=True):

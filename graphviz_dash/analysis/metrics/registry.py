@@ -339,8 +339,8 @@ _MEM = (
     Metric(
         "device_memory", "Device memory", _B, _MEMORY_PASS, _LOW,
         "Device memory of the process at the end of the memory pass: memory reserved by the "
-        "allocator and memory outside it, from nvidia-smi. Not available if nvidia-smi does not "
-        "list the process.",
+        "allocator and memory outside it, from NVML, as nvidia-smi shows it. Not available if NVML "
+        "does not list the process.",
     ),
     Metric(
         "device_memory_change", "Change in steady-state memory", _B, _MEMORY_PASS, _LOW,

@@ -17,7 +17,7 @@ import pytest
 from collectors.collection import machine
 from collectors.collection.collect import collect
 from collectors.collection.collection import Collection
-from collectors.collection.progress import Event, PassDone, PassFailed, format_event
+from collectors.collection.progress import Report
 from collectors.passes.parameters import WorkloadFacts
 from collectors.process.requests import (
     FAILURE_FILE,
@@ -161,6 +161,16 @@ def collection(output: Path, workload: str = "mlp-train") -> Collection:
     )
 
 
+def list_lines(lines: list[str]) -> Report:
+    """Append the progress to ``lines``."""
+
+    def report(line: str, *, is_failure: bool = False) -> None:
+        assert is_failure == (" failed" in line)
+        lines.append(line)
+
+    return report
+
+
 def test_each_mode_becomes_a_bundle_and_progress_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,8 +180,8 @@ def test_each_mode_becomes_a_bundle_and_progress_is_reported(
         order.append((request.mode.value, request.kind.value))
 
     monkeypatch.setattr(machine, "run_pass_worker", worker_that(note))
-    events: list[Event] = []
-    runs = collect(collection(tmp_path / "x"), events.append)
+    lines: list[str] = []
+    runs = collect(collection(tmp_path / "x"), list_lines(lines))
     # The clean passes come before anything attaches a profiler.
     assert order == [
         ("eager", "clean"),
@@ -193,10 +203,10 @@ def test_each_mode_becomes_a_bundle_and_progress_is_reported(
     assert [g.id for g in graph.graphs] == ["graph-0"]
     assert graph.capture_trace is not None
     assert eager.memory_pass == graph.memory_pass == MEMORY_PASS
-    done = [event for event in events if isinstance(event, PassDone)]
-    assert [event.numbered.number for event in done] == [1, 2, 3, 4, 5, 6, 7]
+    done = [line for line in lines if "done in" in line]
+    assert [line.partition("]")[0] for line in done] == [f"[{number}/7" for number in range(1, 8)]
     assert not eager.clean.processes
-    assert format_event(done[4]).startswith("[5/7] graph: capture pass done in ")
+    assert done[4].startswith("[5/7] graph: capture pass done in ")
     assert sorted(p.name for p in (tmp_path / "x").iterdir()) == ["eager", "graph"]
 
 
@@ -210,8 +220,11 @@ def test_modes_are_timed_in_turns_and_each_process_keeps_its_own(
             order.append((request.mode.value, request.turn, request.iterations))
 
     monkeypatch.setattr(machine, "run_pass_worker", worker_that(note, in_processes=True))
-    events: list[Event] = []
-    eager, _ = collect(replace(collection(tmp_path / "x"), processes=3), events.append)
+    lines: list[str] = []
+    eager, _ = collect(
+        replace(collection(tmp_path / "x"), processes=3),
+        lambda line, is_failure=False: lines.append(line),
+    )
     assert order == [
         ("eager", 0, 2),
         ("graph", 0, 2),
@@ -226,8 +239,8 @@ def test_modes_are_timed_in_turns_and_each_process_keeps_its_own(
     # Each told its turn as the time of a step.
     assert [step.wall_ns for step in clean.steps] == [100, 100, 101, 101, 102]
     assert [process.start_unix_ns for process in clean.processes] == [0, 1, 2]
-    assert format_event(events[1]) == "[1/11] eager: clean pass, process 1 of 3 …"
-    assert format_event(events[-1]).startswith("[11/11] graph: memory pass done in ")
+    assert lines[1] == "[1/11] eager: clean pass, process 1 of 3 …"
+    assert lines[-1].startswith("[11/11] graph: memory pass done in ")
 
 
 def test_a_mode_that_fails_in_a_later_turn_keeps_the_earlier_ones(
@@ -243,7 +256,7 @@ def test_a_mode_that_fails_in_a_later_turn_keeps_the_earlier_ones(
 
     monkeypatch.setattr(machine, "run_pass_worker", worker_that(die, in_processes=True))
     asked = replace(collection(tmp_path / "x"), processes=3)
-    eager, graph = collect(asked, lambda _: None)
+    eager, graph = collect(asked, list_lines([]))
     assert order == [("eager", 0), ("graph", 0), ("eager", 1), ("graph", 1), ("eager", 2)]
     assert not eager.failures
     contents = read_bundle(graph.path)
@@ -288,7 +301,7 @@ def test_the_step_is_timed_under_each_observer_between_two_that_watch_nothing(
 
     monkeypatch.setattr(machine, "run_pass_worker", worker_that(note))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
-    runs = collect(replace(collection(tmp_path / "x"), observers=True), lambda _: None)
+    runs = collect(replace(collection(tmp_path / "x"), observers=True), list_lines([]))
     eager = ["none", "events", "torch-profiler", "cupti-node", "none"]
     graph = ["none", "events", "torch-profiler", "cupti-graph", "cupti-node", "none"]
     assert order == [("eager", name) for name in eager] + [("graph", name) for name in graph]
@@ -309,7 +322,7 @@ def test_an_observers_pass_needs_a_process_without_an_observer(
         "run_pass_worker",
         worker_that(lambda request: ended(-11) if request.kind is Pass.OBSERVERS else None),
     )
-    runs = collect(replace(collection(tmp_path / "x"), observers=True), lambda _: None)
+    runs = collect(replace(collection(tmp_path / "x"), observers=True), list_lines([]))
     for run in runs:
         contents = read_bundle(run.path)
         assert contents.observers is None
@@ -327,7 +340,7 @@ def test_settings_reach_every_pass_and_what_it_found_the_manifest(
 
     monkeypatch.setattr(machine, "run_pass_worker", worker_that(note))
     asked = replace(collection(tmp_path / "x"), settings=("layers=3",))
-    runs = collect(asked, lambda _: None)
+    runs = collect(asked, list_lines([]))
     assert seen == [("layers=3",)] * 7
     for run in runs:
         workload = read_bundle(run.path).manifest.workload
@@ -342,7 +355,7 @@ def test_a_memory_pass_that_fails_leaves_the_rest(
         return ended(-9) if request.kind is Pass.MEMORY else None
 
     monkeypatch.setattr(machine, "run_pass_worker", worker_that(die))
-    eager, _ = collect(collection(tmp_path / "x"), lambda _: None)
+    eager, _ = collect(collection(tmp_path / "x"), list_lines([]))
     contents = read_bundle(eager.path)
     assert contents.memory_pass is None
     assert contents.clean is not None
@@ -361,8 +374,10 @@ def test_a_failing_capture_is_kept_with_its_cause(
         return ended(1)
 
     monkeypatch.setattr(machine, "run_pass_worker", worker_that(fail_graph))
-    events: list[Event] = []
-    eager, graph = collect(collection(tmp_path / "x"), events.append)
+    lines: list[str] = []
+    eager, graph = collect(
+        collection(tmp_path / "x"), lambda line, is_failure=False: lines.append(line)
+    )
     assert not eager.failures
     assert read_bundle(eager.path).manifest.status == "complete"
     failed = read_bundle(graph.path)
@@ -375,9 +390,9 @@ def test_a_failing_capture_is_kept_with_its_cause(
         "memory pass",
         "limits of the GPU",
     }
-    (failed_pass,) = (event for event in events if isinstance(event, PassFailed))
-    assert "failed at a.py:3" in format_event(failed_pass)
-    assert not any("\x1b" in format_event(event) for event in events)
+    (failed_pass,) = (line for line in lines if " failed" in line)
+    assert "[2/7] graph: clean pass failed at a.py:3: not \\x1b" in failed_pass
+    assert not any("\x1b" in line for line in lines)
 
 
 def test_a_pass_that_dies_is_a_failure_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,7 +401,7 @@ def test_a_pass_that_dies_is_a_failure_too(tmp_path: Path, monkeypatch: pytest.M
         return ended(-9, "last words") if dies else None
 
     monkeypatch.setattr(machine, "run_pass_worker", worker_that(die))
-    _, graph = collect(collection(tmp_path / "x"), lambda _: None)
+    _, graph = collect(collection(tmp_path / "x"), list_lines([]))
     contents = read_bundle(graph.path)
     (failure,) = contents.manifest.failures
     assert failure.error == "ProcessDied"
@@ -415,7 +430,7 @@ def test_a_compiled_mode_that_fails_keeps_what_the_compiler_told(
 
     monkeypatch.setattr(machine, "run_pass_worker", worker_that(fail))
     asked = replace(collection(tmp_path / "x"), modes=(ExecutionMode.COMPILE,))
-    (run,) = collect(asked, lambda _: None)
+    (run,) = collect(asked, list_lines([]))
     assert begun.count(Pass.TRACED) == 1
     assert (Pass.MEMORY in begun) is (died is not Pass.CLEAN)
     contents = read_bundle(run.path)
@@ -441,7 +456,7 @@ def test_a_mode_that_compiles_without_graphs_has_its_account_too(
 
     monkeypatch.setattr(machine, "run_pass_worker", worker_that(compiled))
     asked = replace(collection(tmp_path / "x"), modes=(ExecutionMode.COMPILE_DEFAULT,))
-    (run,) = collect(asked, lambda _: None)
+    (run,) = collect(asked, list_lines([]))
     contents = read_bundle(run.path)
     assert contents.manifest.status == "complete"
     assert contents.compilation is not None
@@ -450,10 +465,10 @@ def test_a_mode_that_compiles_without_graphs_has_its_account_too(
 
 def test_nothing_is_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "run_pass_worker", worker_that(lambda _: None))
-    collect(collection(tmp_path / "x"), lambda _: None)
+    collect(collection(tmp_path / "x"), list_lines([]))
     before = (tmp_path / "x" / "eager" / "manifest.json").read_bytes()
     with pytest.raises(InputError, match="already holds a run"):
-        collect(collection(tmp_path / "x"), lambda _: None)
+        collect(collection(tmp_path / "x"), list_lines([]))
     assert (tmp_path / "x" / "eager" / "manifest.json").read_bytes() == before
 
 
@@ -464,7 +479,7 @@ def test_a_wrong_request_ends_in_the_workers_line(
         machine, "run_pass_worker", worker_that(lambda _: ended(2, "x\nno function 'f'"))
     )
     with pytest.raises(GraphvizDashError, match=r"^no function 'f'$"):
-        collect(collection(tmp_path / "x"), lambda _: None)
+        collect(collection(tmp_path / "x"), list_lines([]))
     assert list((tmp_path / "x").iterdir()) == []
 
 
@@ -480,7 +495,7 @@ def test_a_full_disk_is_one_line_and_earlier_runs_are_kept(
 
     monkeypatch.setattr(BundleWriter, "add_graph", full)
     with pytest.raises(GraphvizDashError, match="No space left on device"):
-        collect(collection(tmp_path / "x"), lambda _: None)
+        collect(collection(tmp_path / "x"), list_lines([]))
     assert [path.name for path in (tmp_path / "x").iterdir()] == ["eager"]
     assert read_bundle(tmp_path / "x" / "eager").manifest.status == "complete"
 
@@ -495,7 +510,7 @@ def test_a_mode_that_is_planned_is_planned_first_and_all_its_passes_follow_the_p
 
     monkeypatch.setattr(machine, "run_pass_worker", worker_that(note))
     asked = replace(collection(tmp_path / "x"), modes=(ExecutionMode.EAGER, ExecutionMode.PARALLEL))
-    runs = collect(asked, lambda _: None)
+    runs = collect(asked, list_lines([]))
     assert [name for name, _ in order][:3] == ["parallel plan", "eager clean", "parallel clean"]
     plans = dict(order)
     assert plans.pop("parallel plan") is None
@@ -513,7 +528,7 @@ def test_without_a_plan_the_mode_says_why(tmp_path: Path, monkeypatch: pytest.Mo
         worker_that(lambda request: ended(-11) if request.kind is Pass.PLAN else None),
     )
     asked = replace(collection(tmp_path / "x"), modes=(ExecutionMode.EAGER, ExecutionMode.PARALLEL))
-    eager, parallel = (read_bundle(run.path) for run in collect(asked, lambda _: None))
+    eager, parallel = (read_bundle(run.path) for run in collect(asked, list_lines([])))
     assert eager.manifest.status == "complete"
     assert parallel.manifest.status == "failed"
     assert [failure.stage for failure in parallel.manifest.failures] == [Pass.PLAN]

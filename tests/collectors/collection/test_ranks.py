@@ -156,7 +156,9 @@ def both_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Fat
         results: dict[int, tuple[CollectedRun, ...]] = {}
 
         def one(rank: int) -> None:
-            results[rank] = collect(collection(tmp_path / "x"), lambda _: None, context(rank))
+            results[rank] = collect(
+                collection(tmp_path / "x"), lambda line, is_failure=False: None, context(rank)
+            )
 
         threads = [threading.Thread(target=one, args=(rank,)) for rank in range(2)]
         for thread in threads:

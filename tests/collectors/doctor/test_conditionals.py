@@ -5,7 +5,7 @@ import sys
 import msgspec
 import pytest
 
-from collectors.doctor.conditionals import find_body_collectives, is_in_body
+from collectors.doctor.conditionals import TORCH_BODIES, find_body_collectives, has_caller
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.model.graph import CapturedGraph, KernelParams, NodeKind
 from tests.samples_once import SAMPLES
@@ -66,8 +66,8 @@ def test_no_sample_breaks_the_rule() -> None:
 
 
 def test_calls_below_torchs_capture_of_a_body() -> None:
-    names = {"check": lambda: is_in_body(sys._getframe(1))}
+    names = {"check": lambda: has_caller(sys._getframe(1), TORCH_BODIES)}
     code = "def body():\n    return check()"
     exec(compile(code, "/site-packages/torch/cudagraph_conditional_nodes.py", "exec"), names)
     assert names["body"]()
-    assert not is_in_body(sys._getframe())
+    assert not has_caller(sys._getframe(), TORCH_BODIES)

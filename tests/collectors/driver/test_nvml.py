@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from collectors.driver.nvml import DeviceMemory, read_device_memory, read_gpu_clocks
+from collectors.driver.nvml import (
+    DeviceMemory,
+    read_device_memory,
+    read_driver_version,
+    read_gpu_clocks,
+)
 from graphviz_dash.model.timings import GpuClocks
 
 BUS = "0000:1B:00.0"
@@ -39,6 +44,8 @@ class Nvml:
                     arguments[2]._obj.value = 1_980
                 case "nvmlDeviceGetCount_v2":
                     arguments[0]._obj.value = 1
+                case "nvmlSystemGetDriverVersion":
+                    arguments[0].value = b"580.95.05"
                 case "nvmlDeviceGetUUID":
                     arguments[1].value = b"GPU-1"
                 case "nvmlDeviceGetMemoryInfo_v2":
@@ -94,3 +101,10 @@ def test_memory_of_a_gpu_and_of_one_process(pid: int, share: int | None, others:
 @pytest.mark.parametrize("refuses", ["nvmlInit_v2", "nvmlDeviceGetMemoryInfo_v2"])
 def test_memory_that_nvml_refuses_is_unknown(refuses: str) -> None:
     assert read_device_memory(7, lambda: Nvml(refuses=refuses)) == {}
+
+
+def test_the_version_of_the_driver() -> None:
+    nvml = Nvml()
+    assert read_driver_version(lambda: nvml) == "580.95.05"
+    assert nvml.calls[-1] == "nvmlShutdown"
+    assert read_driver_version(lambda: Nvml(refuses="nvmlSystemGetDriverVersion")) is None
