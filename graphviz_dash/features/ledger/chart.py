@@ -42,6 +42,9 @@ _PATTERNS: Final = {
 }
 """Hatching of parts that share their colour with another part."""
 
+_DASHES: Final = {"-": "dash", "\\": "dot", ".": "dot", "/": "dashdot", "x": "longdash"}
+"""Dashes of lines, by the hatching of the same part as an area."""
+
 
 def draw_memory_ledger(ledger: MemoryLedger, theme: Theme, *, log: bool = False) -> go.Figure:
     """Draw the parts over time, as stacked areas.
@@ -68,7 +71,7 @@ def draw_memory_ledger(ledger: MemoryLedger, theme: Theme, *, log: bool = False)
                 "width": 2 if log else 0.5,
                 "color": colour,
                 "shape": "hv",
-                "dash": "dot" if log and part in _PATTERNS else None,
+                "dash": _DASHES[_PATTERNS[part]] if log and part in _PATTERNS else None,
             },
             **({} if log else _build_area(part, colour)),
             hovertemplate=[

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from graphviz_dash import ui
 from graphviz_dash.analysis.ledger.memory import LedgerPart
 from graphviz_dash.analysis.ledger.report import LedgerReport, build_ledger_report
 from graphviz_dash.app.report.report import generate_ledger_sections
 from graphviz_dash.bundle.read import read_bundle
+from graphviz_dash.charts.shades import Theme
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.ledger.changes import parse_changes
 from graphviz_dash.features.ledger.chart import (
@@ -209,6 +211,23 @@ def test_small_parts_are_visible_on_a_logarithmic_axis() -> None:
     assert axis.type == "log"
     ticks = dict(zip(axis.ticktext, axis.tickvals, strict=True))
     assert ticks["32.0 MiB"] == 32 / 1024
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_lines_of_equal_colour_have_different_dashes(theme: Theme) -> None:
+    """Free and fragmented memory are both grey."""
+    report = build_ledger_report(load_run(SGLANG, traces=False))
+    assert report is not None
+    assert report.memory is not None
+    moments = tuple(
+        replace(moment, parts=dict.fromkeys(LedgerPart, MIB)) for moment in report.memory.moments
+    )
+    figure = draw_memory_ledger(replace(report.memory, moments=moments), theme, log=True)
+    lines = {(trace.line.color, trace.line.dash) for trace in figure.data}
+    assert len(lines) == len(figure.data) == len(LedgerPart)
+    style = (Path(ui.__file__).parent / "assets/style.css").read_text()
+    for key in figure.layout.meta["keys"]:
+        assert f".chart-key i.{key['dash']}::before" in style
 
 
 def test_the_growth_of_all_reserved_memory_is_not_called_a_pool() -> None:
