@@ -19,6 +19,7 @@ FIRST: Final = (
         "features/graph/page/test_dag_overlay.py",
         "features/graph/page/test_dag_modules.py",
         "features/graph/page/test_dag_streams.py",
+        "features/graph/page/test_graph_choice.py",
         "features/ladder/page/test_page.py",
         "app/test_main_path.py",
         "app/test_tasks.py",

@@ -13,7 +13,7 @@ events of the previous page are not ignored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, ParamSpec, TypeAlias
 
 import streamlit as st
@@ -172,6 +172,20 @@ def _get_counter_key(name: str) -> str:
 def _handle_change(name: str, key: str, page: str | None, pick: Callable[[Any], None]) -> None:
     if key == _get_widget_key(name) and page == _get_requested_page():
         pick(st.session_state.get(key))
+
+
+def compute_list_width(titles: Iterable[str]) -> int:
+    """Compute the width of a list in pixels that shows the longest of ``titles`` without a cut."""
+    length = max(map(len, titles), default=0)
+    return min(max(_LIST_PX, _FRAME_PX + round(length * _CHARACTER_PX)), _MAX_LIST_PX)
+
+
+_LIST_PX: Final = 250
+_MAX_LIST_PX: Final = 640
+_FRAME_PX: Final = 36
+"""Padding and button of a list."""
+_CHARACTER_PX: Final = 6.8
+"""Mean width of a character; 6.2 to 6.5 in titles of graphs."""
 
 
 def select_option(

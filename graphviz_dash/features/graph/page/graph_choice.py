@@ -83,7 +83,7 @@ def _select_id(key: str, run: Run) -> str:
         "Graph",
         list(labels),
         clears=("node",),
-        width=250,
+        width=url_state.compute_list_width(labels.values()),
         format_func=lambda graph_id: escape_control_characters(labels[graph_id]),
     )
 

@@ -58,12 +58,13 @@ def select_other(key: str, runs: Sequence[Run], current: GraphAddress) -> GraphA
                 names[f"{run.name}:{graph.id}"] = f"{run.name} · {titles[graph.id]}"
     if not addresses:
         return None
+    shown_name = names[url_state.get_option(AGAINST, list(names), default=_NOTHING)]
     selected = url_state.select_option(
         AGAINST,
         "Compare with",
         list(names),
         clears=("node",),
-        width=250,
+        width=url_state.compute_list_width([shown_name]),
         format_func=lambda name: escape_control_characters(names[name]),
     )
     return addresses.get(selected)
