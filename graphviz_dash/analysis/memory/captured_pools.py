@@ -18,6 +18,9 @@ from graphviz_dash.planning.allocator import GRAIN, PoolBlock, PrivatePool
 CaptureKey = tuple[int, int]
 """Family and size, or -1 and the position of another graph among all captures."""
 
+_MIN_SIZES: Final = 3
+"""The first size may have additional allocations, and a line needs two."""
+
 _PREVIOUS: Final = (-2, 0)
 """Owner of an allocation of the family's previous size."""
 
@@ -63,8 +66,6 @@ class FamilyPool(Struct, frozen=True):
         order = sorted(set(sizes), reverse=is_descending)
         if order == present:
             return self.reserved_bytes
-        if len(members) < 3:
-            return _explain("fewer than three sizes were captured")
         first = _separate_first(members)
         if first is None:
             return _explain("the allocations of the sizes differ by more than their size")
@@ -106,6 +107,8 @@ def build_family_pool(run: Run, family: int) -> FamilyPool | Missing:
     sizes = [None if m.key is None or axis is None else m.key[axis] for m in members]
     if None in sizes or len(set(sizes)) < len(sizes):
         return _explain("its graphs do not have different sizes")
+    if len(sizes) < _MIN_SIZES:
+        return _explain("fewer than three sizes were captured")
     keys = {
         graph: (family, size or 0)
         for member, size in zip(members, sizes, strict=True)
