@@ -7,6 +7,7 @@ from typing import Final
 
 from graphviz_dash.analysis.ledger.graphs import build_graph_ledgers
 from graphviz_dash.analysis.ledger.savings import measure_unused_graphs
+from graphviz_dash.analysis.metrics.program_step import list_recorded_times
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.recording import (
     RecordedGraph,
@@ -94,6 +95,18 @@ def _list_value_differences(
 
 def _format_difference(name: str, value: object, other: object) -> str:
     return escape_control_characters(f"{name} ({value}, {other})")
+
+
+def describe_steps(run: Run, recording: Recording) -> str:
+    """Count the timed steps, the traced steps, and those behind them.
+
+    The median of an engine can come from all its steps, instead of those before the window.
+    """
+    times, loop = list_recorded_times(run), run.loop
+    counts = f"{format_count(len(times))} timed, {format_count(recording.window_steps)} traced, of "
+    if loop is not None and len(times) > len(recording.step_ns):
+        return counts + pluralize(loop.step_count, "step")
+    return f"{counts}the first {pluralize(recording.steps, 'step')}"
 
 
 def list_recording_notes(run: Run) -> tuple[str, ...]:

@@ -9,14 +9,16 @@ from msgspec.structs import replace
 
 from graphviz_dash.analysis.ledger.report import build_ledger_report
 from graphviz_dash.analysis.ledger.savings import SavingAction
+from graphviz_dash.analysis.metrics.program_step import list_step_times
 from graphviz_dash.model.ledger import Ledger
 from graphviz_dash.model.recording import ProcessOrigin, Recording, StartMethod, WindowEnd
 from graphviz_dash.model.run import ExecutionMode, Run, WorkloadInfo
-from graphviz_dash.narrative.experiment import list_recording_notes
+from graphviz_dash.narrative.experiment import describe_steps, list_recording_notes
 from graphviz_dash.units import format_bytes, format_ns
 from tests.bundle.examples import RECORDING
 from tests.experiments import manifest
 from tests.ledgers import make_ledger
+from tests.samples import compared_sample
 
 WORKLOAD = WorkloadInfo("server.py", "server.py", None, 0, 0, 0)
 
@@ -104,3 +106,17 @@ def test_unused_graphs_have_the_figures_of_the_ledger() -> None:
     (note,) = list_notes(recording, ledger)
     assert note.startswith("2 of 3 graphs were never replayed; without them and their warm-ups ")
     assert f"saves {format_bytes(saving.bytes)} and {format_ns(saving.ns)} of start-up" in note
+
+
+@pytest.mark.parametrize("name", ["recorded-vllm", "recorded-sglang", "recorded-server"])
+def test_as_many_steps_are_timed_as_the_median_has(name: str) -> None:
+    """The median of an engine comes from all its steps."""
+    (compared,) = compared_sample(name).runs
+    run = compared.run
+    assert run.recording is not None
+    times = list_step_times(run)
+    text = describe_steps(run, run.recording)
+    assert text.startswith(f"{len(times):,} timed, ")
+    is_engine = len(times) > len(run.recording.step_ns)
+    assert is_engine is (name != "recorded-server")
+    assert (" traced, of the first " in text) is not is_engine

@@ -11,7 +11,7 @@ from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.guidance.narrative import list_remedy_commands
 from graphviz_dash.model.recording import Recording
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.experiment import CAPTURE_COLUMNS, list_recording_notes
+from graphviz_dash.narrative.experiment import CAPTURE_COLUMNS, describe_steps, list_recording_notes
 from graphviz_dash.ui.page.markup import (
     escape_html,
     format_element,
@@ -80,10 +80,7 @@ def _format_heading(run: RunComparison, recording: Recording) -> str:
     if recording.boundary_kind is None:
         steps = "no steps detected in the program"
     else:
-        steps = (
-            f"{len(recording.step_ns):,} timed, {recording.window_steps:,} traced, of the first "
-            f"{pluralize(recording.steps, 'step')}; a step ends at: {recording.boundary}"
-        )
+        steps = f"{describe_steps(run.run, recording)}; a step ends at: {recording.boundary}"
     omitted = len(recording.graphs) - MAX_LISTED
     more = f"; {omitted:,} more captures not listed" if omitted > 0 else ""
     earlier = (

@@ -35,7 +35,7 @@ from graphviz_dash.features.prediction.analysis.stream_prediction import Paralle
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Environment, Manifest, Run
 from graphviz_dash.narrative.engine_steps import describe_eager_steps
-from graphviz_dash.narrative.experiment import CAPTURE_COLUMNS, list_recording_notes
+from graphviz_dash.narrative.experiment import CAPTURE_COLUMNS, describe_steps, list_recording_notes
 from graphviz_dash.narrative.headline import describe_run
 from graphviz_dash.units import format_bytes, format_count, pluralize
 
@@ -141,8 +141,7 @@ def print_facts(run: Run) -> None:
         "iterations": f"{work.warmup} warm-up, {work.iterations} clean, "
         f"{work.traced_iterations} traced"
         if run.recording is None
-        else f"{work.iterations} timed, {work.traced_iterations} traced, of the first "
-        f"{pluralize(run.recording.steps, 'step')}",
+        else describe_steps(run, run.recording),
         "mode": manifest.mode.value + ("" if rank is None else f", rank {format_count(rank)}"),
         **_format_ranks(manifest),
         "status": manifest.status,
