@@ -126,7 +126,7 @@ def describe_memory_cost(comparison: MemoryComparison, run_name: str | None = No
         if not isinstance(change.activation_overhead, Missing)
     ]
     if overheads:
-        changes["Activations"] = overheads
+        changes["Activation overhead"] = overheads
     costs = [f"{label}: {', '.join(texts)}." for label, texts in changes.items()]
     return " ".join([f"{', '.join(uses)}{'.' if costs else ''}", *costs])
 

@@ -91,7 +91,7 @@ def test_the_difference_is_the_sum_of_its_parts(experiment: Experiment) -> None:
     assert result.get_difference("eager") is None
     assert describe_memory_cost(result) == (
         "eager uses 600 MiB of device memory in steady state. Peak memory: graph +64.0 MiB. "
-        "Steady-state memory: graph +24.0 MiB. Activations: graph +57.5%."
+        "Steady-state memory: graph +24.0 MiB. Activation overhead: graph +57.5%."
     )
 
 
@@ -109,7 +109,7 @@ def test_without_the_process_only_what_the_allocator_holds_is_compared(
     assert graph["iterate_reserved_change"].value == 20 * MIB
     assert describe_memory_cost(compare_memory(result)) == (
         "eager uses 600 MiB of device memory in steady state. Peak memory: graph +64.0 MiB. "
-        "Steady-state memory: graph +20.0 MiB. Activations: graph +57.5%."
+        "Steady-state memory: graph +20.0 MiB. Activation overhead: graph +57.5%."
     )
 
 

@@ -23,7 +23,7 @@ def test_memory_says_what_graphs_cost_and_which_graph_uses_what(roots: Path) -> 
     make_experiment(roots / "toy", memory_pass={"eager": EAGER, "graph": GRAPHED})
     page = shown("memory", experiment="toy")
     told = markup(page)
-    assert "Steady-state memory: graph +24.0 MiB. Activations: graph +57.5%." in told
+    assert "Steady-state memory: graph +24.0 MiB. Activation overhead: graph +57.5%." in told
     assert (
         "Pool 0-1 reserves 70.0 MiB in 2 segments: 41.0 MiB private to one graph, 10.0 MiB" in told
     )
