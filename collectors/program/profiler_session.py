@@ -162,6 +162,9 @@ class Session:
         # No Python stacks: torch 2.11 crashed when they started next to running threads.
         self._profiler: Any = profile(use_device="cuda", use_kineto=True, record_shapes=shapes)
         self._thread = get_ident()
+        # The first profiler of a process registers Kineto, which prints an error if this is not the
+        # thread that imported torch, and then skips a hook for MTIA devices only. To register it in
+        # that thread would attach CUPTI before the clean steps (libkineto/src/init.cpp).
         with mark_own_profiler():
             self._profiler.__enter__()
         self._result: Any = None
