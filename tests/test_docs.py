@@ -7,6 +7,7 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,6 +15,7 @@ import click
 import pytest
 from click.testing import CliRunner
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from graphviz_dash.app.cli.main import cli
@@ -261,6 +263,20 @@ class TestPins:
             version = pinned.get(canonicalize_name(requirement.name))
             assert version is not None, f"{requirement} is not in constraints.txt"
             assert requirement.specifier.contains(version), f"{requirement}: {version} pinned"
+
+    def test_every_pin_installs_on_the_oldest_python(self) -> None:
+        """Packages of another version than the pin are not examined."""
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+        oldest = project["project"]["requires-python"].removeprefix(">=") + ".0"
+        examined, failing = 0, {}
+        for package in distributions():
+            if self.PINNED.get(package.name) == package.version:
+                examined += 1
+                required = package.metadata["Requires-Python"] or ""
+                if not SpecifierSet(required).contains(oldest):
+                    failing[package.name] = required
+        assert examined
+        assert failing == {}
 
     def test_neither_torch_nor_cuda_is_installed_by_the_two_commands(self) -> None:
         heavy = {name for name in self.PINNED if re.match(r"torch|cuda|nvidia|triton", name, re.I)}
