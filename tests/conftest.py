@@ -1,4 +1,5 @@
 import gc
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -60,9 +61,19 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
             begin_with_own_part(os.environ)
         return (yield)
     finally:
+        _let_records_reach_root()
         gc.freeze()
         gc.set_threshold(10_000)
         gc.enable()
+
+
+def _let_records_reach_root() -> None:
+    """Let the records of all loggers reach the root logger: for each phase of a test, pytest adds
+    two handlers to each logger that does not propagate, and Streamlit has 65 of them.
+    """
+    for logger in logging.root.manager.loggerDict.values():
+        if isinstance(logger, logging.Logger):
+            logger.propagate = True
 
 
 @pytest.hookimpl(optionalhook=True)
