@@ -19,6 +19,7 @@ from collectors.passes.executor import prepare_step
 from collectors.passes.gc_off import disable_gc
 from collectors.passes.modes import prepare_mode
 from collectors.passes.spin_kernel import SpinKernel
+from collectors.passes.step_timing import time_synchronized
 from collectors.process.requests import SERIES_FILE, PassRequest
 from collectors.workloads import Step
 from graphviz_dash.model.observers import ObservedSeries, Observer
@@ -27,7 +28,6 @@ from graphviz_dash.model.timings import StepTiming
 MAX_ITERATIONS: Final = 100
 """Maximum steps per series; a profiler records hundreds of events per step."""
 
-_SETTLE_ITERATIONS: Final = 3
 _BUFFER: Final = 8 << 20
 
 Interval: TypeAlias = tuple[int, int]
@@ -66,7 +66,7 @@ def _run_observer(
 
 
 def _time_unobserved(iterate: Step, count: int) -> list[ObservedSeries]:
-    steps = _time_synchronized(iterate, count)
+    steps = time_synchronized(iterate, count)
     interval = _measure_interval(iterate, count)
     return [ObservedSeries(Observer.NONE, 0, None, steps, interval, (), (), None)]
 
@@ -83,7 +83,7 @@ def _time_with_events(iterate: Step, count: int) -> list[ObservedSeries]:
     def read() -> None:
         reported.append(round(before.elapsed_time(after) * 1e6))
 
-    steps = _time_synchronized(between, count, read)
+    steps = time_synchronized(between, count, read)
     interval = _measure_interval(between, count)
     device = _measure_device_times(iterate, steps)
     source = f"CUDA events of torch {torch.__version__}"
@@ -96,7 +96,7 @@ def _time_with_profiler(iterate: Step, count: int) -> list[ObservedSeries]:
     # The records use wall-clock time, so take the step's start on the same clock.
     begins: list[int] = []
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
-        steps = _time_synchronized(iterate, count, before=lambda: begins.append(time.time_ns()))
+        steps = time_synchronized(iterate, count, before=lambda: begins.append(time.time_ns()))
         end = time.time_ns()
         interval = _measure_interval(iterate, count)
         device = _measure_device_times(iterate, steps)
@@ -110,7 +110,7 @@ def _time_with_profiler(iterate: Step, count: int) -> list[ObservedSeries]:
     watched = ObservedSeries(
         Observer.PROFILER, 0, source, steps, interval, device, reported, records
     )
-    steps = _time_synchronized(iterate, count)
+    steps = time_synchronized(iterate, count)
     interval = _measure_interval(iterate, count)
     stopped = ObservedSeries(
         Observer.STOPPED,
@@ -129,7 +129,7 @@ def _time_with_cupti_graphs(
     iterate: Step, count: int, watch: GraphRecorder
 ) -> list[ObservedSeries]:
     begins: list[int] = []
-    steps = _time_synchronized(iterate, count, before=lambda: begins.append(watch.read_clock()))
+    steps = time_synchronized(iterate, count, before=lambda: begins.append(watch.read_clock()))
     end = watch.read_clock()
     interval = _measure_interval(iterate, count)
     device = _measure_device_times(iterate, steps)
@@ -155,7 +155,7 @@ def _time_with_cupti_nodes(iterate: Step, count: int) -> list[ObservedSeries]:
     for kind in kinds:
         cupti.activity_enable(kind)
     begins: list[int] = []
-    steps = _time_synchronized(
+    steps = time_synchronized(
         iterate, count, before=lambda: begins.append(int(cupti.get_timestamp()))
     )
     end = int(cupti.get_timestamp())
@@ -169,27 +169,6 @@ def _time_with_cupti_nodes(iterate: Step, count: int) -> list[ObservedSeries]:
     return [
         ObservedSeries(Observer.NODE_LEVEL, 0, source, steps, interval, device, reported, records)
     ]
-
-
-def _time_synchronized(
-    iterate: Callable[[], object],
-    count: int,
-    after: Callable[[], object] = lambda: None,
-    before: Callable[[], object] = lambda: None,
-) -> tuple[StepTiming, ...]:
-    for _ in range(_SETTLE_ITERATIONS):
-        iterate()
-    rows = []
-    for _ in range(count):
-        torch.cuda.synchronize()
-        before()
-        begin = time.perf_counter_ns()
-        iterate()
-        returned = time.perf_counter_ns()
-        torch.cuda.synchronize()
-        rows.append(StepTiming(time.perf_counter_ns() - begin, returned - begin))
-        after()
-    return tuple(rows)
 
 
 def _measure_interval(iterate: Callable[[], object], count: int) -> int:

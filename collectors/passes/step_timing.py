@@ -15,7 +15,7 @@ from collectors.passes.cpu_loop import time_cpu_loop
 from collectors.passes.gc_off import disable_gc
 from graphviz_dash.model.timings import CleanProcess, CleanTimings, StepTiming
 
-_SETTLE_ITERATIONS = 3
+SETTLE_ITERATIONS = 3
 """Discarded iterations before each timed series, until clocks and caches settle."""
 
 _BUSY_ITERATIONS = 20
@@ -29,7 +29,7 @@ def time_process(iterate: Callable[[], object], warmup_ns: int, iterations: int)
     with disable_gc():
         loop = time_cpu_loop()
         steps, intervals = (
-            _time_synchronized(iterate, iterations),
+            time_synchronized(iterate, iterations),
             _time_back_to_back(iterate, iterations),
         )
         for _ in range(_BUSY_ITERATIONS):
@@ -52,26 +52,34 @@ def time_steps(
 ) -> tuple[tuple[StepTiming, ...], tuple[int, ...]]:
     """Time both series of ``iterations``: synchronized, and back to back in ns by CUDA events."""
     with disable_gc():
-        return _time_synchronized(iterate, iterations), _time_back_to_back(iterate, iterations)
+        return time_synchronized(iterate, iterations), _time_back_to_back(iterate, iterations)
 
 
-def _time_synchronized(iterate: Callable[[], object], iterations: int) -> tuple[StepTiming, ...]:
-    for _ in range(_SETTLE_ITERATIONS):
+def time_synchronized(
+    iterate: Callable[[], object],
+    iterations: int,
+    after: Callable[[], object] = lambda: None,
+    before: Callable[[], object] = lambda: None,
+) -> tuple[StepTiming, ...]:
+    """Time iterations, each synchronized; ``before`` and ``after`` run outside the times."""
+    for _ in range(SETTLE_ITERATIONS):
         iterate()
     rows = []
     for _ in range(iterations):
         torch.cuda.synchronize()
+        before()
         begin = time.perf_counter_ns()
         iterate()
         returned = time.perf_counter_ns()
         torch.cuda.synchronize()
         rows.append(StepTiming(time.perf_counter_ns() - begin, returned - begin))
+        after()
     return tuple(rows)
 
 
 def _time_back_to_back(iterate: Callable[[], object], iterations: int) -> tuple[int, ...]:
     """Time iterations without synchronization, with an event before each, as in a training loop."""
-    for _ in range(_SETTLE_ITERATIONS):
+    for _ in range(SETTLE_ITERATIONS):
         iterate()
     events = [torch.cuda.Event(enable_timing=True) for _ in range(iterations + 1)]
     torch.cuda.synchronize()

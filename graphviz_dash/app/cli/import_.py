@@ -23,16 +23,8 @@ from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.units import format_bytes
 
 _MAX_SHOWN = 20
-_MODES = (
-    "recorded",
-    "eager",
-    "graph",
-    "callables",
-    "partial",
-    "compile-default",
-    "compile-graph",
-    "compile",
-)
+_OTHER_MODES = (mode for mode in ExecutionMode if not (mode.is_recorded or mode.is_planned))
+_MODES = ("recorded", *(mode.value for mode in _OTHER_MODES))
 
 
 @click.command("import")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -33,8 +33,8 @@ def validate(path: Path) -> None:
     if not bundles and not launches:
         expected_input = "a run bundle, a recording of launch costs, or a folder with some of them"
         raise InputError(path, "neither was found", expected_input)
-    failure_count = _check_bundles(bundles) + _check_launches(launches)
-    if failure_count:
+    failures = _check(bundles, _describe_bundle, "bundles are")
+    if failures + _check(launches, _describe_launch, "recordings of launch costs are"):
         raise click.exceptions.Exit(2)
 
 
@@ -51,68 +51,48 @@ def _find_recordings(path: Path) -> tuple[list[Path], list[Path]]:
     return bundles, find_launches(path)
 
 
-def _check_bundles(bundles: Sequence[Path]) -> int:
-    """Check and print each bundle; return the number of invalid ones."""
-    failure_count = 0
-    for bundle in bundles:
+def _check(files: Sequence[Path], describe: Callable[[Path], Iterable[str]], summary: str) -> int:
+    """Print a description of each file and return the number of unreadable ones."""
+    failures = 0
+    for file in files:
         try:
-            with show_progress(bundle.name):
-                run = load_run(bundle)
+            for line in describe(file):
+                print_text(line)
         except GraphvizDashError as error:
-            failure_count += 1
-            print_text(f"FAILED  {display_path(bundle)}")
+            failures += 1
+            print_text(f"FAILED  {display_path(file)}")
             click.echo(f"Error: {error}", err=True)
-            continue
-        _print_run(run)
-    if bundles:
-        click.echo(
-            f"{len(bundles) - failure_count} of {len(bundles)} bundles are complete and readable"
-        )
-    return failure_count
+    if files:
+        click.echo(f"{len(files) - failures} of {len(files)} {summary} complete and readable")
+    return failures
 
 
-def _check_launches(launches: Sequence[Path]) -> int:
-    """Check and print each recording of launch costs; return the number of invalid ones."""
-    failure_count = 0
-    for path in launches:
-        try:
-            recording = read_launch(path)
-        except GraphvizDashError as error:
-            failure_count += 1
-            print_text(f"FAILED  {display_path(path)}")
-            click.echo(f"Error: {error}", err=True)
-            continue
-        samples = sum(
-            len(samples_of_series)
-            for series in recording.series
-            for samples_of_series in series.samples.values()
-        )
-        state = "complete" if recording.complete else "interrupted"
-        print_text(
-            f"ok      {display_path(path)}: launch costs, format version {recording.version}, "
-            f"{state}, {pluralize(len(recording.series), 'graph')}, "
-            f"{pluralize(samples, 'sample')}"
-        )
-    if launches:
-        valid = f"{len(launches) - failure_count} of {len(launches)}"
-        click.echo(f"{valid} recordings of launch costs are complete and readable")
-    return failure_count
+def _describe_launch(path: Path) -> Iterator[str]:
+    recording = read_launch(path)
+    samples = sum(len(values) for series in recording.series for values in series.samples.values())
+    state = "complete" if recording.complete else "interrupted"
+    yield (
+        f"ok      {display_path(path)}: launch costs, format version {recording.version}, "
+        f"{state}, {pluralize(len(recording.series), 'graph')}, "
+        f"{pluralize(samples, 'sample')}"
+    )
 
 
-def _print_run(run: Run) -> None:
+def _describe_bundle(path: Path) -> Iterator[str]:
+    with show_progress(path.name):
+        run = load_run(path)
     manifest = run.manifest
-    print_text(
-        f"ok      {display_path(run.path)}: format version {manifest.version}, "
-        f"{manifest.status}, "
+    yield (
+        f"ok      {display_path(run.path)}: format version {manifest.version}, {manifest.status}, "
         f"{manifest.workload.name} in mode {manifest.mode.value}"
     )
     for entry in manifest.files:
-        print_text(
+        yield (
             f"        {entry.path}: {format_bytes(entry.bytes)}, sha256 matches, "
             f"{_describe_contents(run, entry)}"
         )
     for problem in run.problems:
-        print_text(f"        {problem.text}")
+        yield f"        {problem.text}"
 
 
 def _describe_contents(run: Run, entry: FileEntry) -> str:

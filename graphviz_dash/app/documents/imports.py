@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Protocol
 
 from graphviz_dash.app.compare.documents.run import AbsentFactDocument
 from graphviz_dash.exports.documents.values import (
@@ -15,40 +13,8 @@ from graphviz_dash.exports.documents.values import (
     build,
     display_path,
 )
-from graphviz_dash.model.run import Absent, Source
-
-
-class WrittenBundle(Protocol):
-    """A bundle made from foreign files; importers implement it."""
-
-    @property
-    def path(self) -> Path:
-        """Bundle folder."""
-        ...
-
-    @property
-    def sources(self) -> tuple[Source, ...]:
-        """Files that it was made from."""
-        ...
-
-    @property
-    def absent(self) -> tuple[Absent, ...]:
-        """Missing facts with the reason."""
-        ...
-
-
-class RefusedFiles(Protocol):
-    """Files that did not become a bundle."""
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """File names."""
-        ...
-
-    @property
-    def reason(self) -> str:
-        """Reason for the refusal."""
-        ...
+from graphviz_dash.importers.bundles import ImportedRun
+from graphviz_dash.importers.many import SkippedFiles
 
 
 class SourceDocument(Document, frozen=True):
@@ -84,7 +50,7 @@ class ImportDocument(Document, frozen=True):
 
 
 def build_import_document(
-    written: Sequence[WrittenBundle], refused: Sequence[RefusedFiles]
+    written: Sequence[ImportedRun], refused: Sequence[SkippedFiles]
 ) -> ImportDocument:
     """Build the document of the written bundles and the refused files."""
     return build(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
@@ -53,32 +53,44 @@ def draw_memory(result: MemoryComparison, theme: Theme, *, outside: bool) -> go.
     if not reports:
         return None
     parts = [part for part in MemoryPart if outside or part is not MemoryPart.OUTSIDE]
-    longest = max(_sum_parts(report, parts) for report in reports)
-    size, unit = (1 << 30, "GiB") if longest >= 4 << 30 else (1 << 20, "MiB")
-    labels = [escape(report.run) for report in reports]
-    figure = go.Figure()
-    for part in parts:
-        values = [report.parts[part] for report in reports]
-        if not any(values):
-            continue
-        figure.add_bar(
-            name=part.value,
-            y=labels,
-            x=[value / size for value in values],
-            orientation="h",
-            marker=_build_marker(part, theme),
-            hovertemplate=[_format_hover(part, report, result) for report in reports],
+    bars = [
+        (
+            part.value,
+            [report.parts[part] for report in reports],
+            [_format_hover(part, report, result) for report in reports],
+            part,
         )
-    for report, label in zip(reports, labels, strict=True):
-        total = _sum_parts(report, parts)
+        for part in parts
+    ]
+    totals = {escape(report.run): sum(report.parts[part] for part in parts) for report in reports}
+    return _draw_bars(bars, totals, "at the peak of a step (memory pass)", theme)
+
+
+def _draw_bars(
+    bars: Iterable[tuple[str, list[int], list[str], MemoryPart]],
+    totals: Mapping[str, int],
+    title: str,
+    theme: Theme,
+) -> go.Figure:
+    """Draw stacked bars by label; each part has its name, values and hover texts."""
+    labels, longest = list(totals), max(totals.values())
+    size, unit = (1 << 30, "GiB") if longest >= 4 << 30 else (1 << 20, "MiB")
+    figure = go.Figure()
+    for name, values, hovers, part in bars:
+        if any(values):
+            figure.add_bar(
+                name=name,
+                y=labels,
+                x=[value / size for value in values],
+                orientation="h",
+                marker=_build_marker(part, theme),
+                hovertemplate=hovers,
+            )
+    for label, total in totals.items():
         add_end_label(figure, total / size, label, format_bytes(total))
     figure.update_layout(barmode="stack", bargap=0.34)
-    title = f"{unit} at the peak of a step (memory pass)"
-    return apply_bar_theme(figure, theme, 43 + 44 * len(reports), title, longest / size, labels)
-
-
-def _sum_parts(report: MemoryReport, parts: list[MemoryPart]) -> int:
-    return sum(report.parts[part] for part in parts)
+    height = 43 + 44 * len(labels)
+    return apply_bar_theme(figure, theme, height, f"{unit} {title}", longest / size, labels)
 
 
 def _format_hover(part: MemoryPart, report: MemoryReport, result: MemoryComparison) -> str:
@@ -106,33 +118,19 @@ _ALLOCATOR_PARTS: Final[tuple[tuple[str, str, MemoryPart], ...]] = (
 
 def draw_allocator(uses: Sequence[AllocatorState], theme: Theme) -> go.Figure | None:
     """Draw a bar per run by allocator statistics; None without any."""
-    longest = max((use.reserved for use in uses), default=0)
-    if not longest:
+    if not any(use.reserved for use in uses):
         return None
-    size, unit = (1 << 30, "GiB") if longest >= 4 << 30 else (1 << 20, "MiB")
-    labels = [escape(use.run) for use in uses]
-    figure = go.Figure()
+    totals = {escape(use.run): use.reserved for use in uses}
+    bars = []
     for name, field, part in _ALLOCATOR_PARTS:
         values: list[int] = [getattr(use, field) for use in uses]
-        if not any(values):
-            continue
-        figure.add_bar(
-            name=name,
-            y=labels,
-            x=[value / size for value in values],
-            orientation="h",
-            marker=_build_marker(part, theme),
-            hovertemplate=[
-                f"{name}<br>{format_bytes(value)}<extra>{label}</extra>"
-                for value, label in zip(values, labels, strict=True)
-            ],
-        )
-    for use, label in zip(uses, labels, strict=True):
-        add_end_label(figure, use.reserved / size, label, format_bytes(use.reserved))
-    figure.update_layout(barmode="stack", bargap=0.34)
+        hovers = [
+            f"{name}<br>{format_bytes(value)}<extra>{label}</extra>"
+            for value, label in zip(values, totals, strict=True)
+        ]
+        bars.append((name, values, hovers, part))
     is_snapshot = any(use.is_snapshot for use in uses)
-    title = f"{unit} reserved" if is_snapshot else f"{unit} reserved at exit"
-    return apply_bar_theme(figure, theme, 43 + 44 * len(uses), title, longest / size, labels)
+    return _draw_bars(bars, totals, "reserved" if is_snapshot else "reserved at exit", theme)
 
 
 def _build_marker(part: MemoryPart, theme: Theme) -> dict[str, object]:

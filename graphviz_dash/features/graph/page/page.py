@@ -17,6 +17,7 @@ from graphviz_dash.features.graph.narrative import explain_missing_code
 from graphviz_dash.features.graph.page.component import render_dag
 from graphviz_dash.features.graph.page.component.preparing import (
     LARGE_GRAPH_NODES,
+    DrawnGraph,
     count_nodes,
     get_view_event,
     is_ready,
@@ -97,10 +98,11 @@ def _show_graph(selection: SelectedExperiment, choice: GraphChoice) -> None:
     # The drawing prepares a large graph on first use and shows the progress.
     fold = _get_fold()
     ready = count < LARGE_GRAPH_NODES or any(
-        is_ready(choice.drawn_graph, choice.earlier_graph, order) for order in FoldCriterion
+        is_ready(DrawnGraph(choice.drawn_graph, choice.earlier_graph, order))
+        for order in FoldCriterion
     )
     if not ready:
-        start_preparation(choice.drawn_graph, choice.earlier_graph, FoldCriterion(fold))
+        start_preparation(DrawnGraph(choice.drawn_graph, choice.earlier_graph, FoldCriterion(fold)))
     with st.container(key="graph-said", gap="small"):
         drawn_count = _show_introduction(choice, count, ready=ready)
     left, right = st.columns([0.7, 0.3], gap="small")

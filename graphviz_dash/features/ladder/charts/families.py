@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import plotly.graph_objects as go
 
@@ -66,9 +66,9 @@ def draw_family(
     titles = [f"replay, {unit.name}"]
     if losses:
         _add_requests(figure, losses, theme)
-        titles += ["requests", _add_losses(figure, losses, "y3", theme)]
+        titles += ["requests", _add_costs(figure, losses, "padding", "y3", theme)]
     if has_fallbacks:
-        titles.append(_add_fallbacks(figure, losses, "y4", theme))
+        titles.append(_add_costs(figure, losses, "fallback", "y4", theme))
     _add_changes(figure, changes, theme)
     for number, (domain, title) in enumerate(zip(domains, titles, strict=True), 1):
         axis = {"domain": domain, "title": {"text": title}, "anchor": "x"}
@@ -292,32 +292,27 @@ def _add_requests(figure: go.Figure, losses: Sequence[SizeLoss], theme: Theme) -
         _add_stems(figure, "fallbacks", losses, graphed, totals, text, red, "y2")
 
 
-def _add_losses(figure: go.Figure, losses: Sequence[SizeLoss], axis: str, theme: Theme) -> str:
-    losses_ns = [max(loss.padding_ns, 0.0) for loss in losses]
+def _add_costs(
+    figure: go.Figure,
+    losses: Sequence[SizeLoss],
+    name: Literal["padding", "fallback"],
+    axis: str,
+    theme: Theme,
+) -> str:
+    """Add the cost of padding or of fallbacks, and return the title of its axis."""
+    is_padding = name == "padding"
+    costs_ns = [loss.padding_ns if is_padding else loss.fallback_ns or 0.0 for loss in losses]
     text = [
-        f"<b>{loss.size:,}</b><br>{format_ns(loss.padding_ns)} padding cost for "
-        f"{pluralize(loss.requests - loss.fallbacks, 'request')}"
-        for loss in losses
+        f"<b>{loss.size:,}</b><br>{format_ns(ns)} {name} cost for "
+        + pluralize(loss.requests - loss.fallbacks if is_padding else loss.fallbacks, "request")
+        for loss, ns in zip(losses, costs_ns, strict=True)
     ]
-    unit = choose_time_unit(max(losses_ns))
-    values = [ns / unit.ns for ns in losses_ns]
-    colour = get_colour(VIOLET, theme)
-    _add_stems(figure, "padding", losses, [0.0] * len(losses_ns), values, text, colour, axis)
-    return f"padding, {unit.name}"
-
-
-def _add_fallbacks(figure: go.Figure, losses: Sequence[SizeLoss], axis: str, theme: Theme) -> str:
-    losses_ns = [max(loss.fallback_ns or 0.0, 0.0) for loss in losses]
-    text = [
-        f"<b>{loss.size:,}</b><br>{format_ns(loss.fallback_ns or 0.0)} fallback cost for "
-        f"{pluralize(loss.fallbacks, 'request')}"
-        for loss in losses
-    ]
-    unit = choose_time_unit(max(losses_ns))
-    values = [ns / unit.ns for ns in losses_ns]
-    colour = get_colour(IDLE, theme)
-    _add_stems(figure, "fallbacks", losses, [0.0] * len(losses_ns), values, text, colour, axis)
-    return f"fallbacks, {unit.name}"
+    unit = choose_time_unit(max(0.0, *costs_ns))
+    values = [max(ns, 0.0) / unit.ns for ns in costs_ns]
+    colour = get_colour(VIOLET if is_padding else IDLE, theme)
+    title = name if is_padding else f"{name}s"
+    _add_stems(figure, title, losses, [0.0] * len(losses), values, text, colour, axis)
+    return f"{title}, {unit.name}"
 
 
 def _add_stems(

@@ -29,19 +29,34 @@ def _count_scores(queries: int, keys: int, *, causal: bool) -> int:
     return square * (square + 1) // 2 + max(0, queries - keys) * keys
 
 
-def _build_forward(heads_first: bool, causal_index: int, *, mask_type: bool = False) -> Formula:
+def _build_formula(
+    heads_first: bool, causal_index: int, *, backward: bool = False, mask_type: bool = False
+) -> Formula:
     def compute(call: OperatorCall) -> Work | None:
-        query, key, value = call.require_tensors(0, 1, 2)
+        # The first tensor of a backward call is the gradient of the output.
+        tensors = call.require_tensors(*range(4 if backward else 3))
+        query, key, value = tensors[-3:]
         sizes = _read_sizes(query, key, value, heads_first=heads_first)
         if sizes is None:
             return None
         batch, queries, keys, width, value_width = sizes
         causal = bool(call.get_integer(causal_index) if mask_type else call.get_flag(causal_index))
         scores = batch * _count_scores(queries, keys, causal=causal)
+        inputs = sum(measure_tensor(tensor) for tensor in (query, key, value))
+        if backward:
+            # The gradient of the output, and the output itself, have the same size.
+            # Implementations also add the gradient of the queries in float32.
+            return Work(
+                inputs + 2 * measure_tensor(tensors[0]),
+                inputs,
+                Bound.LOWER,
+                # Three products use the width of keys, two the width of values.
+                flops=2 * scores * (3 * width + 2 * value_width),
+                dtype=query.dtype,
+            )
         bias = call.get_tensor(3)
-        read = sum(measure_tensor(tensor) for tensor in (query, key, value))
         return Work(
-            read + (measure_tensor(bias) if bias is not None else 0),
+            inputs + (measure_tensor(bias) if bias is not None else 0),
             batch * queries * value_width * (query.element_bytes or 0),
             flops=2 * scores * (width + value_width),
             dtype=query.dtype,
@@ -50,42 +65,18 @@ def _build_forward(heads_first: bool, causal_index: int, *, mask_type: bool = Fa
     return compute
 
 
-def _build_backward(heads_first: bool, causal_index: int, *, mask_type: bool = False) -> Formula:
-    def compute(call: OperatorCall) -> Work | None:
-        gradient, query, key, value = call.require_tensors(0, 1, 2, 3)
-        sizes = _read_sizes(query, key, value, heads_first=heads_first)
-        if sizes is None:
-            return None
-        batch, queries, keys, width, value_width = sizes
-        causal = bool(call.get_integer(causal_index) if mask_type else call.get_flag(causal_index))
-        scores = batch * _count_scores(queries, keys, causal=causal)
-        inputs = sum(measure_tensor(tensor) for tensor in (query, key, value))
-        # The gradient of the output, and the output itself, have the same size. Implementations
-        # also add the gradient of the queries in float32.
-        return Work(
-            inputs + 2 * measure_tensor(gradient),
-            inputs,
-            Bound.LOWER,
-            # Three products use the width of keys, two the width of values.
-            flops=2 * scores * (3 * width + 2 * value_width),
-            dtype=query.dtype,
-        )
-
-    return compute
-
-
 FORMULAS: Final[dict[str, Formula]] = {
-    "_flash_attention_forward": _build_forward(False, 8),
-    "_efficient_attention_forward": _build_forward(False, 9, mask_type=True),
-    "_cudnn_attention_forward": _build_forward(True, 10),
-    "_scaled_dot_product_flash_attention": _build_forward(True, 4),
-    "_scaled_dot_product_cudnn_attention": _build_forward(True, 6),
-    "_scaled_dot_product_efficient_attention": _build_forward(True, 6),
-    "_flash_attention_backward": _build_backward(False, 11),
-    "_efficient_attention_backward": _build_backward(False, 14, mask_type=True),
-    "_cudnn_attention_backward": _build_backward(True, 14),
-    "_scaled_dot_product_flash_attention_backward": _build_backward(True, 11),
-    "_scaled_dot_product_cudnn_attention_backward": _build_backward(True, 14),
-    "_scaled_dot_product_efficient_attention_backward": _build_backward(True, 11),
+    "_flash_attention_forward": _build_formula(False, 8),
+    "_efficient_attention_forward": _build_formula(False, 9, mask_type=True),
+    "_cudnn_attention_forward": _build_formula(True, 10),
+    "_scaled_dot_product_flash_attention": _build_formula(True, 4),
+    "_scaled_dot_product_cudnn_attention": _build_formula(True, 6),
+    "_scaled_dot_product_efficient_attention": _build_formula(True, 6),
+    "_flash_attention_backward": _build_formula(False, 11, backward=True),
+    "_efficient_attention_backward": _build_formula(False, 14, mask_type=True, backward=True),
+    "_cudnn_attention_backward": _build_formula(True, 14, backward=True),
+    "_scaled_dot_product_flash_attention_backward": _build_formula(True, 11, backward=True),
+    "_scaled_dot_product_cudnn_attention_backward": _build_formula(True, 14, backward=True),
+    "_scaled_dot_product_efficient_attention_backward": _build_formula(True, 11, backward=True),
 }
 """Formulas by operator."""

@@ -6,7 +6,7 @@ Parameter checks and responses: graphviz_dash.ui.components.requests.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -24,6 +24,7 @@ from graphviz_dash.features.graph.drawing.unfolding import DEFAULT_WIDTH
 from graphviz_dash.features.graph.drawing.view import DagView, build_dag_view, search_nodes
 from graphviz_dash.features.graph.folding.fold import FoldCriterion
 from graphviz_dash.features.graph.page.component.preparing import (
+    DrawnGraph,
     cancel_preparation,
     get_preparation_status,
     prepare_drawable_graph,
@@ -89,7 +90,7 @@ def build_routes() -> list[Route]:
 
 
 def _handle_view(request: Request) -> DagView:
-    colour = _parse_colour(request)
+    colour = ColourBy(_parse_choice(request, "colour", list(ColourBy)))
     # Colourings by time need the times.
     soon = request.query_params.get("soon") == "yes" and colour in _TIMELESS_COLOURINGS
     graph = _load_graph(request, prepare_drawable_graph if soon else prepare_graph)
@@ -108,7 +109,7 @@ def _handle_view(request: Request) -> DagView:
         _parse_shown(request),
         _parse_width(request),
     )
-    signal_view(_parse_graph(request)[0])
+    signal_view(_parse_graph(request).address)
     return view
 
 
@@ -142,72 +143,60 @@ def _handle_repeat(request: Request) -> RepeatCard:
 
 
 def _handle_drawing(request: Request) -> Drawing:
-    kind = get_parameter(request, "format")
-    if kind not in ("svg", "dot"):
-        raise BadParameterError(f"format: {kind[:40]!r}, expected svg or dot")
-    theme = get_parameter(request, "theme")
-    if theme not in ("light", "dark"):
-        raise BadParameterError(f"theme: {theme[:40]!r}, expected light or dark")
+    kind = _parse_choice(request, "format", ("svg", "dot"))
+    theme = _parse_choice(request, "theme", ("light", "dark"))
     view = _handle_view(request)
     name = f"{get_parameter(request, 'run')}-{get_parameter(request, 'graph')}"
     return draw_svg(view, name, dark=theme == "dark") if kind == "svg" else write_dot(view, name)
 
 
 def _handle_progress(request: Request) -> JobStatus:
-    return get_preparation_status(*_parse_graph(request))
+    return get_preparation_status(_parse_graph(request))
 
 
 def _handle_cancel(request: Request) -> JobStatus:
-    return cancel_preparation(*_parse_graph(request))
+    return cancel_preparation(_parse_graph(request))
 
 
 def _handle_complete(request: Request) -> JobStatus:
     _load_graph(request)
-    return get_preparation_status(*_parse_graph(request))
+    return get_preparation_status(_parse_graph(request))
 
 
 def _load_graph(
-    request: Request, prepare: Callable[..., FoldedGraph] = prepare_graph
+    request: Request, prepare: Callable[[DrawnGraph], FoldedGraph] = prepare_graph
 ) -> FoldedGraph:
     try:
-        return prepare(*_parse_graph(request))
+        return prepare(_parse_graph(request))
     except CancelledError as cancelled:
         raise BadParameterError("preparation of the graph was cancelled") from cancelled
 
 
-def _parse_graph(request: Request) -> tuple[GraphAddress, GraphAddress | None, FoldCriterion]:
+def _parse_graph(request: Request) -> DrawnGraph:
     """Parse graph, earlier graph to compare with, and fold criterion (default: execution order)."""
-    by = request.query_params.get("fold", FoldCriterion.ORDER.value)
-    if by not in list(FoldCriterion):
-        raise BadParameterError(f"fold: {by[:40]!r}, expected one of {', '.join(FoldCriterion)}")
-    of = (
-        parse_experiment_key(request),
-        check_run_name(get_parameter(request, "run")),
-        _parse_graph_id(request, "graph"),
-    )
-    if "against" not in request.query_params:
-        return of, None, FoldCriterion(by)
-    run = check_run_name(get_parameter(request, "against_run"))
-    other_graph = (
-        parse_experiment_key(request, "against"),
-        run,
-        _parse_graph_id(request, "against_graph"),
-    )
-    return of, other_graph, FoldCriterion(by)
+    by = FoldCriterion(_parse_choice(request, "fold", list(FoldCriterion), FoldCriterion.ORDER))
+    graph, other_graph = _parse_address(request, "experiment", "run", "graph"), None
+    if "against" in request.query_params:
+        other_graph = _parse_address(request, "against", "against_run", "against_graph")
+    return DrawnGraph(graph, other_graph, by)
 
 
-def _parse_graph_id(request: Request, name: str) -> str:
-    graph_id = get_parameter(request, name)
+def _parse_address(request: Request, experiment: str, run: str, graph: str) -> GraphAddress:
+    """Parse the parameters of these names."""
+    graph_id = get_parameter(request, graph)
     if not graph_id or len(graph_id) > _MAX_GRAPH_ID:
-        raise BadParameterError(f"{name}: expected an id of 1 to {_MAX_GRAPH_ID} characters")
-    return graph_id
+        raise BadParameterError(f"{graph}: expected an id of 1 to {_MAX_GRAPH_ID} characters")
+    name = check_run_name(get_parameter(request, run))
+    return parse_experiment_key(request, experiment), name, graph_id
 
 
-def _parse_colour(request: Request) -> ColourBy:
-    text = get_parameter(request, "colour")
-    if text not in list(ColourBy):
-        raise BadParameterError(f"colour: {text[:40]!r}, expected one of {', '.join(ColourBy)}")
-    return ColourBy(text)
+def _parse_choice(
+    request: Request, name: str, choices: Sequence[str], default: str | None = None
+) -> str:
+    text = request.query_params.get(name, default) if default else get_parameter(request, name)
+    if text not in choices:
+        raise BadParameterError(f"{name}: {text[:40]!r}, expected one of {', '.join(choices)}")
+    return text
 
 
 def _parse_ratio(request: Request) -> float:

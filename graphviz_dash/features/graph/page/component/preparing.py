@@ -5,6 +5,8 @@ from __future__ import annotations
 from threading import Event
 from typing import Final
 
+from msgspec import Struct
+
 from graphviz_dash.analysis.graph.nesting import list_nested_graphs
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
 from graphviz_dash.features.graph.drawing.folded import (
@@ -58,20 +60,27 @@ def signal_view(address: GraphAddress) -> None:
         awaited.set()
 
 
-def is_ready(
-    address: GraphAddress,
-    other_graph: GraphAddress | None,
-    fold_by: FoldCriterion = FoldCriterion.ORDER,
-) -> bool:
+class DrawnGraph(Struct, frozen=True):
+    """A graph, or the union with an earlier one, folded for its drawing."""
+
+    address: GraphAddress
+    other_graph: GraphAddress | None = None
+    fold_by: FoldCriterion = FoldCriterion.ORDER
+
+    @property
+    def slot(self) -> tuple[object, ...]:
+        """Slot of the store."""
+        if self.other_graph is None:
+            return ("folded", *self.address[1:], self.fold_by)
+        return ("folded", self.address, self.other_graph, self.fold_by)
+
+
+def is_ready(graph: DrawnGraph) -> bool:
     """Return whether a view of the graph needs no preparation."""
-    return STORE.has(address[0], _get_slot(address, other_graph, fold_by))
+    return STORE.has(graph.address[0], graph.slot)
 
 
-def prepare_graph(
-    address: GraphAddress,
-    other_graph: GraphAddress | None = None,
-    fold_by: FoldCriterion = FoldCriterion.ORDER,
-) -> FoldedGraph:
+def prepare_graph(graph: DrawnGraph) -> FoldedGraph:
     """Return a graph, or two merged graphs, ready for views. A job prepares large graphs.
 
     Raises:
@@ -79,58 +88,35 @@ def prepare_graph(
         InputError: an experiment cannot be read.
         CancelledError: the job was cancelled.
     """
-    if (
-        not is_ready(address, other_graph, fold_by)
-        and _count_graph_nodes(address) >= LARGE_GRAPH_NODES
-    ):
-        _wait_for_job(
-            JOBS.start(
-                _get_job_key(address, other_graph, fold_by),
-                _list_tasks(address, other_graph, fold_by),
-                restart=True,
-            )
-        )
-    return (
-        _fold_with_times(address, fold_by)
-        if other_graph is None
-        else _fold_union(address, other_graph, fold_by)
-    )
+    if not is_ready(graph) and _count_graph_nodes(graph.address) >= LARGE_GRAPH_NODES:
+        _wait_for_job(JOBS.start(_get_job_key(graph), _list_tasks(graph), restart=True))
+    return _fold_with_times(graph) if graph.other_graph is None else _fold_union(graph)
 
 
-def prepare_drawable_graph(
-    address: GraphAddress,
-    other_graph: GraphAddress | None = None,
-    fold_by: FoldCriterion = FoldCriterion.ORDER,
-) -> FoldedGraph:
+def prepare_drawable_graph(graph: DrawnGraph) -> FoldedGraph:
     """Return a graph as :func:`prepare_graph` does, but a large unprepared one without times, which
     is much faster."""
     if (
-        other_graph is not None
-        or is_ready(address, other_graph, fold_by)
-        or _count_graph_nodes(address) < LARGE_GRAPH_NODES
+        graph.other_graph is not None
+        or is_ready(graph)
+        or _count_graph_nodes(graph.address) < LARGE_GRAPH_NODES
     ):
-        return prepare_graph(address, other_graph, fold_by)
-    _wait_for_job(_start_early_job(address, fold_by))
-    return _fold_without_times(address, fold_by)
+        return prepare_graph(graph)
+    _wait_for_job(_start_early_job(graph))
+    return _fold_without_times(graph)
 
 
-def start_preparation(
-    address: GraphAddress, other_graph: GraphAddress | None, fold_by: FoldCriterion
-) -> None:
+def start_preparation(graph: DrawnGraph) -> None:
     """Start the preparation for :func:`prepare_drawable_graph`."""
-    if other_graph is None and not is_ready(address, other_graph, fold_by):
-        _start_early_job(address, fold_by)
+    if graph.other_graph is None and not is_ready(graph):
+        _start_early_job(graph)
 
 
-def get_preparation_status(
-    address: GraphAddress,
-    other_graph: GraphAddress | None,
-    fold_by: FoldCriterion = FoldCriterion.ORDER,
-) -> JobStatus:
+def get_preparation_status(graph: DrawnGraph) -> JobStatus:
     """Return the progress of the preparation."""
     jobs = [
-        JOBS.get_job(_get_job_key(address, other_graph, fold_by)),
-        JOBS.get_job(_get_job_key(address, other_graph, fold_by, early=True)),
+        JOBS.get_job(_get_job_key(graph)),
+        JOBS.get_job(_get_job_key(graph, early=True)),
     ]
     started = [job for job in jobs if job is not None]
     running = next((job for job in started if not job.is_ended), None)
@@ -139,25 +125,21 @@ def get_preparation_status(
     return running.status
 
 
-def cancel_preparation(
-    address: GraphAddress,
-    other_graph: GraphAddress | None,
-    fold_by: FoldCriterion = FoldCriterion.ORDER,
-) -> JobStatus:
+def cancel_preparation(graph: DrawnGraph) -> JobStatus:
     """Cancel the preparation before its next stage; finished stages are kept."""
     for early in (False, True):
-        job = JOBS.get_job(_get_job_key(address, other_graph, fold_by, early=early))
+        job = JOBS.get_job(_get_job_key(graph, early=early))
         if job is not None:
             job.cancel()
-    return get_preparation_status(address, other_graph, fold_by)
+    return get_preparation_status(graph)
 
 
-def _start_early_job(address: GraphAddress, fold_by: FoldCriterion) -> Job:
+def _start_early_job(graph: DrawnGraph) -> Job:
     tasks: list[Task] = [
-        ("Finding operators and source lines", lambda: get_graph_without_times(*address)),
-        ("Folding", lambda: _fold_without_times(address, fold_by)),
+        ("Finding operators and source lines", lambda: get_graph_without_times(*graph.address)),
+        ("Folding", lambda: _fold_without_times(graph)),
     ]
-    return JOBS.start(_get_job_key(address, None, fold_by, early=True), tasks, restart=True)
+    return JOBS.start(_get_job_key(graph, early=True), tasks, restart=True)
 
 
 def _wait_for_job(job: Job) -> None:
@@ -168,14 +150,8 @@ def _wait_for_job(job: Job) -> None:
         raise CancelledError
 
 
-def _get_job_key(
-    address: GraphAddress,
-    other_graph: GraphAddress | None,
-    fold_by: FoldCriterion,
-    *,
-    early: bool = False,
-) -> tuple[object, ...]:
-    return ("graph", address, other_graph, fold_by, early)
+def _get_job_key(graph: DrawnGraph, *, early: bool = False) -> tuple[object, ...]:
+    return ("graph", graph, early)
 
 
 def _count_graph_nodes(address: GraphAddress) -> int:
@@ -185,20 +161,19 @@ def _count_graph_nodes(address: GraphAddress) -> int:
     return count_nodes(run, address[2])
 
 
-def _list_tasks(
-    address: GraphAddress, other_graph: GraphAddress | None, fold_by: FoldCriterion
-) -> list[Task]:
+def _list_tasks(graph: DrawnGraph) -> list[Task]:
+    address, other_graph = graph.address, graph.other_graph
     key, run_name, _ = address
     replays: Task = ("Matching replays to nodes", lambda: get_node_replays(key, run_name))
     origins: Task = ("Finding operators and source lines", lambda: get_nodes(*address))
     if other_graph is None:
         return [
-            ("Folding", lambda: _fold_without_times(address, fold_by)),
+            ("Folding", lambda: _fold_without_times(graph)),
             replays,
             origins,
             ("Inserting child graphs", lambda: get_whole_graph(*address)),
             ("Finding the critical path", lambda: get_measured_graph(*address)),
-            ("Adding times", lambda: _fold_with_times(address, fold_by)),
+            ("Adding times", lambda: _fold_with_times(graph)),
         ]
     return [
         replays,
@@ -206,43 +181,31 @@ def _list_tasks(
         ("Finding operators of the earlier graph", lambda: get_nodes(*other_graph)),
         ("Comparing the graphs", lambda: get_graph_pair(address, other_graph)),
         ("Merging the graphs", lambda: get_graph_union(address, other_graph)),
-        ("Folding", lambda: _fold_union(address, other_graph, fold_by)),
+        ("Folding", lambda: _fold_union(graph)),
     ]
 
 
-def _get_slot(
-    address: GraphAddress, other_graph: GraphAddress | None, fold_by: FoldCriterion
-) -> tuple[object, ...]:
-    return (
-        ("folded", *address[1:], fold_by)
-        if other_graph is None
-        else ("folded", address, other_graph, fold_by)
-    )
-
-
-def _fold_without_times(address: GraphAddress, fold_by: FoldCriterion) -> FoldedGraph:
-    if fold_by is FoldCriterion.DATA:
-        return _fold_with_times(address, fold_by)
-    full_graph = get_graph_without_times(*address)
+def _fold_without_times(graph: DrawnGraph) -> FoldedGraph:
+    if graph.fold_by is FoldCriterion.DATA:
+        return _fold_with_times(graph)
+    full_graph = get_graph_without_times(*graph.address)
     return STORE.derive(
-        address[0],
-        ("untimed", *address[1:], fold_by),
-        lambda _: fold_without_times(full_graph, fold_by),
+        graph.address[0],
+        ("untimed", *graph.address[1:], graph.fold_by),
+        lambda _: fold_without_times(full_graph, graph.fold_by),
     )
 
 
-def _fold_with_times(address: GraphAddress, fold_by: FoldCriterion) -> FoldedGraph:
-    if fold_by is FoldCriterion.DATA:
-        return _fold_by_data(address)
-    drawn, full_graph, times = (
-        _fold_without_times(address, fold_by),
-        get_whole_graph(*address),
-        get_measured_graph(*address),
-    )
+def _fold_with_times(graph: DrawnGraph) -> FoldedGraph:
+    address = graph.address
+    if graph.fold_by is FoldCriterion.DATA:
+        return _fold_by_data(graph)
+    drawn, full_graph = _fold_without_times(graph), get_whole_graph(*address)
+    times = get_measured_graph(*address)
     path = times if isinstance(times, MeasuredGraph) else None
     return STORE.derive(
         address[0],
-        _get_slot(address, None, fold_by),
+        graph.slot,
         lambda _: add_times(
             drawn,
             full_graph,
@@ -255,14 +218,15 @@ def _fold_with_times(address: GraphAddress, fold_by: FoldCriterion) -> FoldedGra
     )
 
 
-def _fold_by_data(address: GraphAddress) -> FoldedGraph:
+def _fold_by_data(graph: DrawnGraph) -> FoldedGraph:
     """Fold by data dependencies; as captured if they are unknown."""
+    address = graph.address
     data = get_data_graph(*address)
     if isinstance(data, Missing):
-        return _fold_with_times(address, FoldCriterion.ORDER)
+        return _fold_with_times(DrawnGraph(address))
     return STORE.derive(
         address[0],
-        _get_slot(address, None, FoldCriterion.DATA),
+        graph.slot,
         lambda _: build_folded_graph(
             data.full_graph,
             data.measured,
@@ -273,14 +237,13 @@ def _fold_by_data(address: GraphAddress) -> FoldedGraph:
     )
 
 
-def _fold_union(
-    address: GraphAddress, other_graph: GraphAddress, fold_by: FoldCriterion
-) -> FoldedGraph:
-    union = get_graph_union(address, other_graph)
+def _fold_union(graph: DrawnGraph) -> FoldedGraph:
+    assert graph.other_graph is not None
+    union = get_graph_union(graph.address, graph.other_graph)
     return STORE.derive(
-        address[0],
-        _get_slot(address, other_graph, fold_by),
-        lambda _: build_folded_graph(union.graph, union=union, by=fold_by),
+        graph.address[0],
+        graph.slot,
+        lambda _: build_folded_graph(union.graph, union=union, by=graph.fold_by),
     )
 
 

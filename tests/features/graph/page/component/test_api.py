@@ -7,7 +7,6 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from graphviz_dash.features.graph.folding.fold import FoldCriterion
 from graphviz_dash.features.graph.page.component import build_routes, preparing
 from graphviz_dash.features.graph.page.component.preparing import get_view_event
 from graphviz_dash.ui.state.store import STORE
@@ -233,21 +232,21 @@ def test_a_large_graph_is_prepared_by_a_job(
     toy = STORE.register(tmp_path / "toy")
     monkeypatch.setattr(preparing, "LARGE_GRAPH_NODES", 50)
     of = (toy, "graph", "graph-0")
-    assert not preparing.is_ready(of, None)
+    assert not preparing.is_ready(preparing.DrawnGraph(of))
     assert preparing.count_nodes(STORE.get_run(toy, "graph"), "graph-0") == 60
 
     def cancelled() -> None:
-        preparing.cancel_preparation(of, None)
+        preparing.cancel_preparation(preparing.DrawnGraph(of))
 
-    told = preparing._list_tasks(of, None, FoldCriterion.ORDER)
+    told = preparing._list_tasks(preparing.DrawnGraph(of))
     monkeypatch.setattr(preparing, "_list_tasks", lambda *_: [("wait", cancelled), *told])
     answer = view(client, toy)
     assert answer.status_code == 400
     assert "cancelled" in answer.json()["error"]["message"]
-    assert not preparing.is_ready(of, None)
+    assert not preparing.is_ready(preparing.DrawnGraph(of))
     monkeypatch.setattr(preparing, "_list_tasks", lambda *_: told)
     assert view(client, toy).json()["nodes"] == 60
-    assert preparing.is_ready(of, None)
+    assert preparing.is_ready(preparing.DrawnGraph(of))
     assert get(client, toy, "progress").json()["state"] == "done"
 
 
