@@ -691,7 +691,7 @@ def list_mode_columns(report: LoopReport) -> tuple[Column[StepMode], ...]:
         Column("Steps", lambda mode: mode.steps, COUNT),
         Column("Size", lambda mode: format_size_range(mode.sizes), NUMBER_TEXT, "sizes"),
         Column("Requests", lambda mode: format_size_range(mode.requests), NUMBER_TEXT, None),
-        Column("Median step", lambda mode: _get_median(mode.step_time), MICROSECONDS, "median"),
+        Column("Median interval", lambda mode: _get_median(mode.step_time), MICROSECONDS, "median"),
         Column("p25 to p75", format_mode_spread, NUMBER_TEXT),
         Column("Time", lambda mode: mode.time_share, SHARE),
     )

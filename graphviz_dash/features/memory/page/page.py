@@ -10,6 +10,7 @@ import streamlit as st
 from graphviz_dash.analysis.ledger.report import LedgerReport, list_ledger_reports
 from graphviz_dash.analysis.memory.allocator import AllocatorState, list_allocator_states
 from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport
+from graphviz_dash.analysis.metrics.registry import METRICS
 from graphviz_dash.features.ledger.page import show_ledgers
 from graphviz_dash.features.memory.chart import draw_allocator, draw_memory
 from graphviz_dash.features.memory.comparison import MemoryComparison, compare_memory
@@ -34,7 +35,6 @@ from graphviz_dash.features.memory.snapshots import SNAPSHOT_GROUPS, list_snapsh
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.memory import Stage
 from graphviz_dash.model.run import MemoryShare
-from graphviz_dash.narrative.memory_change import STEADY_MEMORY
 from graphviz_dash.narrative.summary import build_memory_tiles
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import (
@@ -218,8 +218,9 @@ def _format_tiles(result: MemoryComparison, report: MemoryReport) -> str:
     pools = sum(pool.reserved for pool in report.pools)
     prepare = report.get_stage(Stage.PREPARE).peak_reserved_bytes
     tiles = build_memory_tiles(result.runs[report.run])
+    memory = "device_memory" if report.is_process_only else "iterate_reserved"
     cells = [(tile.label, tile.value, tile.note) for tile in tiles] or [
-        (STEADY_MEMORY, format_bytes(report.process_bytes), "")
+        (METRICS[memory].title, format_bytes(report.process_bytes), "in steady state")
     ]
     cells += [
         (

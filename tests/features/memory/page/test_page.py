@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.features.memory.page import memory_pools
 from graphviz_dash.features.memory.page import page as memory
+from graphviz_dash.ingest.load import load_experiment
 from tests.analysis.memory_passes import EAGER, GRAPHED
+from tests.app.surfaces import read_markup
 from tests.builders import make_experiment
 from tests.cli.fixtures import Invoke, invoke
 from tests.ingest.formats.test_snapshot_file import SNAPSHOT
@@ -21,6 +24,7 @@ from tests.ui.views.apptests import (
 @pytest.mark.usefixtures("open_folds")
 def test_memory_says_what_graphs_cost_and_which_graph_uses_what(roots: Path) -> None:
     make_experiment(roots / "toy", memory_pass={"eager": EAGER, "graph": GRAPHED})
+    compared = compare_runs(load_experiment(roots / "toy"))
     page = shown("memory", experiment="toy")
     told = markup(page)
     assert "Steady-state memory: graph +24.0 MiB. Activation overhead: graph +57.5%." in told
@@ -31,7 +35,12 @@ def test_memory_says_what_graphs_cost_and_which_graph_uses_what(roots: Path) -> 
     (table,) = page.dataframe
     assert list(table.value["Graph"]) == ["graph-0", "graph-1"]
     assert list(table.value["Shared (MiB)"]) == [10.0, 10.0]
-    assert "no graph captured" in markup(shown("memory", experiment="toy", run="eager"))
+    eager = markup(shown("memory", experiment="toy", run="eager"))
+    assert "no graph captured" in eager
+    # A total has the title of its metric: steady-state memory is a change everywhere else.
+    _, tiles = read_markup(eager)
+    assert tiles["Device memory"] == compared["eager"]["device_memory"].text
+    assert "Steady-state memory" not in tiles
 
 
 def test_a_closed_fold_sends_no_table(roots: Path) -> None:
