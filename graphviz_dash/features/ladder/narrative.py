@@ -153,9 +153,9 @@ def _describe_engine_memory(report: LoopReport) -> str:
     subject = "its decode graphs" if is_decode_only else "its captures"
     return (
         f"{escape_control_characters(name)} measured {format_bytes(report.engine_capture_bytes)} "
-        f"for {subject}: pools grew by {format_bytes(pool_bytes)} and executable graphs use about "
-        f"{format_bytes(executable_bytes)}; the rest is memory of libraries, such as kernels that "
-        "were loaded meanwhile."
+        f"for {subject}: pools grew by {format_bytes(pool_bytes)}, and executable graphs use "
+        f"{format_bytes(executable_bytes)}, estimated from their nodes; the rest is memory of "
+        "libraries, such as kernels that were loaded meanwhile."
     )
 
 
