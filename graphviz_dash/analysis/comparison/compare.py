@@ -13,7 +13,6 @@ from graphviz_dash import progress
 from graphviz_dash.analysis.absence import explain_missing
 from graphviz_dash.analysis.comparison.break_even import compute_break_even
 from graphviz_dash.analysis.comparison.families import MetricInputs, compute_metrics
-from graphviz_dash.analysis.comparison.recorded_figures import select_statistic
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.comparison.unseen_graphs import find_unseen_graphs
 from graphviz_dash.analysis.comparison.verdict import decide_outcome
@@ -25,8 +24,10 @@ from graphviz_dash.analysis.metrics.graph_coverage import (
     explain_eager_window,
 )
 from graphviz_dash.analysis.metrics.low_confidence import count_while_nodes, find_caveats
+from graphviz_dash.analysis.metrics.program_step import select_statistic
 from graphviz_dash.analysis.metrics.recorded_step import StepStatistic
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue, make_missing_value
+from graphviz_dash.analysis.metrics.run_selection import find_run_without_graphs
 from graphviz_dash.analysis.prediction.evaluation import EagerPredictions, predict_from_baseline
 from graphviz_dash.analysis.ranks.ranks import RankWaits, compute_rank_waits, group_rank_families
 from graphviz_dash.analysis.replay_check import list_replay_diagnoses
@@ -43,7 +44,6 @@ from graphviz_dash.analysis.step_comparison.waterfall import (
     Waterfall,
     build_waterfall,
     find_collective_arrivals,
-    find_run_without_graphs,
     split_compile_savings,
 )
 from graphviz_dash.analysis.trace.integrity import (

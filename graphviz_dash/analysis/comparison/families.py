@@ -10,10 +10,7 @@ from msgspec import Struct
 from graphviz_dash.analysis.comparison.recorded_figures import compute_program_metrics
 from graphviz_dash.analysis.comparison.relative_metrics import (
     compute_compile_metrics,
-    compute_one_off_metric,
     compute_relative_metrics,
-    compute_throughput,
-    compute_traced_ratios,
     compute_waterfall_metrics,
 )
 from graphviz_dash.analysis.memory.report import compute_pool_metrics
@@ -26,8 +23,11 @@ from graphviz_dash.analysis.metrics.run_metrics import (
     compute_graph_costs,
     compute_machine_metrics,
     compute_memory_metrics,
+    compute_one_off_metric,
     compute_step_metrics,
+    compute_throughput,
     compute_traced_metrics,
+    compute_traced_ratios,
     count_graph_objects,
 )
 from graphviz_dash.analysis.prediction.evaluation import compute_prediction_metrics

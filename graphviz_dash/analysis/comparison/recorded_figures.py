@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from math import exp, hypot, log
 from typing import Final
 
@@ -10,7 +10,11 @@ from msgspec.structs import replace
 
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
 from graphviz_dash.analysis.loop.padding import combine_costs
-from graphviz_dash.analysis.metrics.program_step import compute_program_step, explain_not_recorded
+from graphviz_dash.analysis.metrics.program_step import (
+    compute_program_step,
+    explain_not_recorded,
+    select_statistic,
+)
 from graphviz_dash.analysis.metrics.recorded_step import (
     RecordedStep,
     StepStatistic,
@@ -47,13 +51,6 @@ def compute_recorded_metrics(run: Run) -> Iterator[MetricValue]:
         yield make_value("recorded_pauses", pauses.pause_ns)
     replays = sum(graph.replays for graph in recording.graphs) + recording.earlier_replays
     yield make_value("recorded_replays", replays)
-
-
-def select_statistic(runs: Iterable[Run]) -> StepStatistic:
-    """Select the statistic that compares recorded ``runs``: the mean if a step has no median."""
-    steps = [compute_program_step(run) for run in runs if run.recording is not None]
-    lacks_median = any(not isinstance(step, Missing) and not step.is_median for step in steps)
-    return StepStatistic.MEAN if lacks_median else StepStatistic.MEDIAN
 
 
 def compute_relative_recorded_metrics(

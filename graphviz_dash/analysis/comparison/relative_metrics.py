@@ -1,19 +1,13 @@
-"""Metrics relative to a baseline: speedup, saving, break-even, throughput.
-
-Throughput divides the operations that the workload states by the back-to-back interval of the clean
-pass. The peak is the vendor's dense peak for the stated precision.
-"""
+"""Metrics relative to a baseline: speedup, saving, break-even."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Final
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from graphviz_dash.analysis.absence import explain_missing, explain_other_program
 from graphviz_dash.analysis.arrays import Floats
@@ -21,17 +15,14 @@ from graphviz_dash.analysis.memory.report import (
     RELATIVE_MEMORY_METRICS,
     compute_relative_memory_metrics,
 )
-from graphviz_dash.analysis.metrics.low_confidence import compute_communication_share
 from graphviz_dash.analysis.metrics.registry import METRICS
 from graphviz_dash.analysis.metrics.run_metrics import (
     MetricValue,
-    compute_one_off_cost,
     get_step_times,
     make_missing_value,
     make_value,
 )
 from graphviz_dash.analysis.metrics.run_selection import has_other_program, has_same_mode
-from graphviz_dash.analysis.metrics.thresholds import MUCH_COMMUNICATION
 from graphviz_dash.analysis.sample_statistics import (
     Spread,
     SpreadKind,
@@ -40,11 +31,9 @@ from graphviz_dash.analysis.sample_statistics import (
     compute_resampled_process_medians,
 )
 from graphviz_dash.analysis.step_comparison.waterfall import Basis, Cause, Waterfall
-from graphviz_dash.analysis.trace.steps import Step
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import Run
 from graphviz_dash.model.timings import CleanTimings
-from graphviz_dash.units import format_percent
 
 _CLEAN_METRICS = (
     "speedup",
@@ -236,41 +225,6 @@ WATERFALL_METRICS = (
 """Waterfall metrics, in the order of waterfall.Cause; they need a baseline."""
 
 
-def compute_traced_ratios(
-    run: Run, metrics: Mapping[str, MetricValue], traced_steps: tuple[Step, ...]
-) -> Iterator[MetricValue]:
-    """Compute traced step and GPU busy time relative to the clean step time."""
-    step = metrics["step_time"]
-    share = compute_communication_share(run, traced_steps)
-    for metric, source in (("observer_effect", "traced_step_time"), ("busy_of_clean", "gpu_busy")):
-        figure = metrics[source]
-        if source == "gpu_busy" and share > MUCH_COMMUNICATION:
-            reason = (
-                f"{format_percent(share)} of the traced GPU busy time is communication, which "
-                "waits for other ranks, and waits less without the profiler"
-            )
-            yield make_missing_value(metric, Missing(Fact.GPU_WORK, reason))
-        elif figure.value is None or not step.value:
-            zero = Missing(Fact.STEP_TIMES, "the step time is 0")
-            yield make_missing_value(metric, figure.missing or step.missing or zero)
-        else:
-            yield make_value(metric, figure.value / step.value)
-
-
-def compute_one_off_metric(run: Run, step: MetricValue) -> MetricValue:
-    """Compute the one-off cost of the run's graphs; ``step`` is its clean step time."""
-    if run.clean is None or not run.clean.graphs:
-        return make_missing_value("one_off_cost", explain_missing(run, Fact.GRAPH_COSTS))
-    if step.value is None:
-        return make_missing_value(
-            "one_off_cost", step.missing or explain_missing(run, Fact.STEP_TIMES)
-        )
-    cost = compute_one_off_cost(run.mode, run.clean, step.value)
-    if isinstance(cost, Missing):
-        return make_missing_value("one_off_cost", cost)
-    return make_value("one_off_cost", cost)
-
-
 def compute_waterfall_metrics(run: Run, waterfall: Waterfall | Missing) -> Iterator[MetricValue]:
     """Compute ``WATERFALL_METRICS``, which refer to clean steps."""
     if not isinstance(waterfall, Missing) and waterfall.basis is not Basis.CLEAN:
@@ -284,82 +238,3 @@ def compute_waterfall_metrics(run: Run, waterfall: Waterfall | Missing) -> Itera
             yield make_missing_value(metric, Missing(Fact.OTHER_RANKS, reason))
         else:
             yield make_value(metric, parts[cause])
-
-
-THROUGHPUT: Final = ("tokens_rate", "model_flops_rate", "mfu")
-
-
-_UNSTATED: Final = Missing(Fact.WORKLOAD_FLOPS, "the workload does not state the FLOPs of a step")
-
-
-class Peak(Struct, frozen=True):
-    """The dense peak of a GPU for one precision."""
-
-    gpu: str
-    """Name reported by torch."""
-    precision: str
-    """Type of the matrix multiplications, such as ``bf16``."""
-    flops: float
-    """FLOP/s, without sparsity."""
-    source: str
-
-
-PEAKS: Final = (
-    Peak("NVIDIA H200", "bf16", 989e12, "NVIDIA H200 data sheet: 1,979 TFLOPS with sparsity"),
-    Peak(
-        "NVIDIA H100 80GB HBM3", "bf16", 989e12, "NVIDIA H100 SXM data sheet: 1,979 with sparsity"
-    ),
-    Peak("NVIDIA H100 PCIe", "bf16", 756e12, "NVIDIA H100 PCIe data sheet: 1,513 with sparsity"),
-    Peak("NVIDIA A100-SXM4-80GB", "bf16", 312e12, "NVIDIA A100 data sheet: 312 TFLOPS"),
-    Peak("NVIDIA A100-SXM4-40GB", "bf16", 312e12, "NVIDIA A100 data sheet: 312 TFLOPS"),
-    Peak("NVIDIA A100 80GB PCIe", "bf16", 312e12, "NVIDIA A100 data sheet: 312 TFLOPS"),
-)
-"""Full names reported by torch: an H200 NVL has a different peak than an H200."""
-
-
-def get_peak(gpu: str, precision: str) -> Peak | None:
-    """Return the peak of ``gpu``; None if unknown."""
-    for peak in PEAKS:
-        if (peak.gpu, peak.precision) == (gpu, precision):
-            return peak
-    return None
-
-
-def compute_throughput(run: Run, interval: MetricValue) -> Iterator[MetricValue]:
-    """Compute the throughput metrics from the workload and the back-to-back ``interval``."""
-    work = run.manifest.workload.work
-    if work is None:
-        for metric in THROUGHPUT:
-            yield make_missing_value(metric, _UNSTATED)
-        return
-    if not interval.value:
-        for metric in THROUGHPUT:
-            yield make_missing_value(
-                metric,
-                interval.missing or Missing(Fact.STEP_TIMES, "its back-to-back interval is 0"),
-            )
-        return
-    if work.tokens is None:
-        yield make_missing_value(
-            "tokens_rate",
-            Missing(Fact.WORKLOAD_FLOPS, "the workload does not state its tokens per step"),
-        )
-    else:
-        yield _compute_rate("tokens_rate", work.tokens * 1e9, interval)
-    yield _compute_rate("model_flops_rate", work.model_flops * 1e9, interval)
-    gpu = run.manifest.environment.gpu_name
-    peak = get_peak(gpu, work.precision)
-    if peak is None:
-        yield make_missing_value(
-            "mfu", Missing(Fact.PEAK_FLOPS, f"the {work.precision} peak of {gpu} is unknown")
-        )
-    else:
-        yield _compute_rate("mfu", work.model_flops * 1e9 / peak.flops, interval)
-
-
-def _compute_rate(metric: str, per_step: float, interval: MetricValue) -> MetricValue:
-    spread = interval.spread
-    inverse_spread = None
-    if spread is not None and spread.high is not None and spread.low > 0:
-        inverse_spread = replace(spread, low=per_step / spread.high, high=per_step / spread.low)
-    return make_value(metric, per_step / (interval.value or 1.0), inverse_spread)

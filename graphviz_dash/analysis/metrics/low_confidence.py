@@ -8,10 +8,19 @@ from itertools import chain
 from statistics import median
 from typing import Final
 
+import numpy as np
+from msgspec import Struct
+
+from graphviz_dash.analysis.arrays import get_column, get_spans
 from graphviz_dash.analysis.metrics.caveats import Caveat, CaveatCode, make_caveat
 from graphviz_dash.analysis.metrics.program_step import list_step_times
 from graphviz_dash.analysis.metrics.recorded_step import compute_recorded_step, find_long_steps
-from graphviz_dash.analysis.metrics.run_metrics import MetricValue, compute_cpu_loop, get_step_times
+from graphviz_dash.analysis.metrics.run_metrics import (
+    MetricValue,
+    compute_communication_share,
+    compute_cpu_loop,
+    get_step_times,
+)
 from graphviz_dash.analysis.metrics.thresholds import (
     BUSY_HOST,
     DRIFT,
@@ -27,15 +36,14 @@ from graphviz_dash.analysis.metrics.thresholds import (
     WIDE_RELATIVE_SPREAD,
 )
 from graphviz_dash.analysis.sample_statistics import summarise
-from graphviz_dash.analysis.trace.collectives import measure_communication
-from graphviz_dash.analysis.trace.device_work import measure_devices
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.integrity import Claim, TraceIntegrity
-from graphviz_dash.analysis.trace.steps import Step, StepMethod
+from graphviz_dash.analysis.trace.steps import Step, StepMethod, measure_span_union
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import ConditionalParams, ConditionalType
 from graphviz_dash.model.run import Run
 from graphviz_dash.model.timings import CleanTimings
+from graphviz_dash.model.trace import Trace
 
 _LOST_WORK: Final = "launch-without-work"
 
@@ -75,15 +83,6 @@ def find_caveats(
         *_check_recording(run),
         *_check_uneven_steps(run, figures),
     )
-
-
-def compute_communication_share(run: Run, traced_steps: tuple[Step, ...]) -> float:
-    """Return a rank's fraction of traced GPU busy time in communication; 0 for a single process."""
-    trace = run.replay_trace
-    busy = sum(step.busy_ns for step in traced_steps)
-    if run.manifest.job_rank is None or trace is None or not busy:
-        return 0.0
-    return sum(step.total_ns for step in measure_communication(trace, traced_steps)) / busy
 
 
 def _check_series(run: Run) -> Iterator[Caveat]:
@@ -371,3 +370,35 @@ def _check_gpu(clean: CleanTimings) -> Iterator[Caveat]:
             highest=max(clocks),
             maximum=max(state.max_sm_mhz for state in states),
         )
+
+
+class DeviceWork(Struct, frozen=True):
+    """Work of one GPU; medians of the steps."""
+
+    device: int
+    kernels: float
+    """Number of kernels per step."""
+    busy_share: float
+    """Fraction of the step with a busy GPU, 0 to 1."""
+
+
+def measure_devices(trace: Trace, traced_steps: Sequence[Step]) -> tuple[DeviceWork, ...]:
+    """Measure the work of each GPU in ``traced_steps``, by number."""
+    device = get_column(trace.gpu, "device")
+    numbers = np.unique(device)
+    if len(numbers) < 2:
+        return ()
+    is_kernel = (trace.gpu["kind"] == "kernel").to_numpy()
+    start, end = get_spans(trace.gpu)
+    measured_devices = []
+    for number in numbers.tolist():
+        kernels, shares = [], []
+        for step in traced_steps:
+            rows = step.gpu_rows[device[step.gpu_rows] == number]
+            kernels.append(int(is_kernel[rows].sum()))
+            busy_ns = measure_span_union(step, start[rows], end[rows])
+            shares.append(busy_ns / step.duration_ns if step.duration_ns else 0.0)
+        measured_devices.append(
+            DeviceWork(number, float(np.median(kernels)), float(np.median(shares)))
+        )
+    return tuple(measured_devices)

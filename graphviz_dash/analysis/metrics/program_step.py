@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from graphviz_dash.analysis.metrics.loop_columns import (
 from graphviz_dash.analysis.metrics.recorded_step import (
     RecordedStep,
     StepFigure,
+    StepStatistic,
     compute_recorded_step,
     has_mostly_long_steps,
     make_untimed,
@@ -61,6 +62,13 @@ def compute_program_step(run: Run) -> RecordedStep | Missing:
 def _summarise_periods(periods: Sequence[int]) -> RecordedStep:
     mean = StepFigure(float(np.mean(periods)), None)
     return RecordedStep(summarise_steps(periods), mean, periods, 0, 0.0)
+
+
+def select_statistic(runs: Iterable[Run]) -> StepStatistic:
+    """Select the statistic that compares recorded ``runs``: the mean if a step has no median."""
+    steps = [compute_program_step(run) for run in runs if run.recording is not None]
+    lacks_median = any(not isinstance(step, Missing) and not step.is_median for step in steps)
+    return StepStatistic.MEAN if lacks_median else StepStatistic.MEDIAN
 
 
 def list_step_times(run: Run) -> Sequence[float]:

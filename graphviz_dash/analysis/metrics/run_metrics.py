@@ -1,8 +1,12 @@
-"""The metrics of a single run; compare.py adds those that need a baseline."""
+"""Metrics of a single run; ``comparison`` adds those that need a baseline.
+
+Throughput divides the operations that the workload states by the back-to-back interval of the clean
+pass. The peak is the vendor's dense peak for the stated precision.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from statistics import median
 from typing import Final
@@ -13,6 +17,7 @@ from msgspec.structs import replace
 from graphviz_dash.analysis.absence import NO_GPU_WORK, NO_STEP_MARKS, explain_missing
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
 from graphviz_dash.analysis.metrics.registry import METRICS, Metric
+from graphviz_dash.analysis.metrics.thresholds import MUCH_COMMUNICATION
 from graphviz_dash.analysis.sample_statistics import (
     Spread,
     Summary,
@@ -20,6 +25,7 @@ from graphviz_dash.analysis.sample_statistics import (
     compute_resampled_process_medians,
     summarise,
 )
+from graphviz_dash.analysis.trace.collectives import measure_communication
 from graphviz_dash.analysis.trace.cpu_time import compute_self_cpu_ns
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.integrity import (
@@ -32,6 +38,7 @@ from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import ExecutionMode, Run
 from graphviz_dash.model.timings import CleanTimings, GraphLifecycle
+from graphviz_dash.units import format_percent
 
 _NO_PEAK: Final = (
     "the memory snapshot has no history of allocations, or histories of several GPUs without times"
@@ -342,3 +349,126 @@ def compute_machine_metrics(run: Run) -> Iterator[MetricValue]:
     else:
         fact = Fact.GPU_CLOCKS if processes else Fact.MACHINE_STATE
         yield make_missing_value("sm_clock", explain_missing(run, fact))
+
+
+def compute_communication_share(run: Run, traced_steps: tuple[Step, ...]) -> float:
+    """Return a rank's fraction of traced GPU busy time in communication; 0 for a single process."""
+    trace = run.replay_trace
+    busy = sum(step.busy_ns for step in traced_steps)
+    if run.manifest.job_rank is None or trace is None or not busy:
+        return 0.0
+    return sum(step.total_ns for step in measure_communication(trace, traced_steps)) / busy
+
+
+def compute_traced_ratios(
+    run: Run, metrics: Mapping[str, MetricValue], traced_steps: tuple[Step, ...]
+) -> Iterator[MetricValue]:
+    """Compute traced step and GPU busy time relative to the clean step time."""
+    step = metrics["step_time"]
+    share = compute_communication_share(run, traced_steps)
+    for metric, source in (("observer_effect", "traced_step_time"), ("busy_of_clean", "gpu_busy")):
+        figure = metrics[source]
+        if source == "gpu_busy" and share > MUCH_COMMUNICATION:
+            reason = (
+                f"{format_percent(share)} of the traced GPU busy time is communication, which "
+                "waits for other ranks, and waits less without the profiler"
+            )
+            yield make_missing_value(metric, Missing(Fact.GPU_WORK, reason))
+        elif figure.value is None or not step.value:
+            zero = Missing(Fact.STEP_TIMES, "the step time is 0")
+            yield make_missing_value(metric, figure.missing or step.missing or zero)
+        else:
+            yield make_value(metric, figure.value / step.value)
+
+
+def compute_one_off_metric(run: Run, step: MetricValue) -> MetricValue:
+    """Compute the one-off cost of the run's graphs; ``step`` is its clean step time."""
+    if run.clean is None or not run.clean.graphs:
+        return make_missing_value("one_off_cost", explain_missing(run, Fact.GRAPH_COSTS))
+    if step.value is None:
+        return make_missing_value(
+            "one_off_cost", step.missing or explain_missing(run, Fact.STEP_TIMES)
+        )
+    cost = compute_one_off_cost(run.mode, run.clean, step.value)
+    if isinstance(cost, Missing):
+        return make_missing_value("one_off_cost", cost)
+    return make_value("one_off_cost", cost)
+
+
+THROUGHPUT: Final = ("tokens_rate", "model_flops_rate", "mfu")
+
+
+_NO_FLOPS: Final = Missing(Fact.WORKLOAD_FLOPS, "the workload does not state the FLOPs of a step")
+
+
+class Peak(Struct, frozen=True):
+    """The dense peak of a GPU for one precision."""
+
+    gpu: str
+    """Name reported by torch."""
+    precision: str
+    """Type of the matrix multiplications, such as ``bf16``."""
+    flops: float
+    """FLOP/s, without sparsity."""
+    source: str
+
+
+PEAKS: Final = (
+    Peak("NVIDIA H200", "bf16", 989e12, "NVIDIA H200 data sheet: 1,979 TFLOPS with sparsity"),
+    Peak(
+        "NVIDIA H100 80GB HBM3", "bf16", 989e12, "NVIDIA H100 SXM data sheet: 1,979 with sparsity"
+    ),
+    Peak("NVIDIA H100 PCIe", "bf16", 756e12, "NVIDIA H100 PCIe data sheet: 1,513 with sparsity"),
+    Peak("NVIDIA A100-SXM4-80GB", "bf16", 312e12, "NVIDIA A100 data sheet: 312 TFLOPS"),
+    Peak("NVIDIA A100-SXM4-40GB", "bf16", 312e12, "NVIDIA A100 data sheet: 312 TFLOPS"),
+    Peak("NVIDIA A100 80GB PCIe", "bf16", 312e12, "NVIDIA A100 data sheet: 312 TFLOPS"),
+)
+"""Full names reported by torch: an H200 NVL has a different peak than an H200."""
+
+
+def get_peak(gpu: str, precision: str) -> Peak | None:
+    """Return the peak of ``gpu``; None if unknown."""
+    for peak in PEAKS:
+        if (peak.gpu, peak.precision) == (gpu, precision):
+            return peak
+    return None
+
+
+def compute_throughput(run: Run, interval: MetricValue) -> Iterator[MetricValue]:
+    """Compute the throughput metrics from the workload and the back-to-back ``interval``."""
+    work = run.manifest.workload.work
+    if work is None:
+        for metric in THROUGHPUT:
+            yield make_missing_value(metric, _NO_FLOPS)
+        return
+    if not interval.value:
+        for metric in THROUGHPUT:
+            yield make_missing_value(
+                metric,
+                interval.missing or Missing(Fact.STEP_TIMES, "its back-to-back interval is 0"),
+            )
+        return
+    if work.tokens is None:
+        yield make_missing_value(
+            "tokens_rate",
+            Missing(Fact.WORKLOAD_FLOPS, "the workload does not state its tokens per step"),
+        )
+    else:
+        yield _compute_rate("tokens_rate", work.tokens * 1e9, interval)
+    yield _compute_rate("model_flops_rate", work.model_flops * 1e9, interval)
+    gpu = run.manifest.environment.gpu_name
+    peak = get_peak(gpu, work.precision)
+    if peak is None:
+        yield make_missing_value(
+            "mfu", Missing(Fact.PEAK_FLOPS, f"the {work.precision} peak of {gpu} is unknown")
+        )
+    else:
+        yield _compute_rate("mfu", work.model_flops * 1e9 / peak.flops, interval)
+
+
+def _compute_rate(metric: str, per_step: float, interval: MetricValue) -> MetricValue:
+    spread = interval.spread
+    inverse_spread = None
+    if spread is not None and spread.high is not None and spread.low > 0:
+        inverse_spread = replace(spread, low=per_step / spread.high, high=per_step / spread.low)
+    return make_value(metric, per_step / (interval.value or 1.0), inverse_spread)

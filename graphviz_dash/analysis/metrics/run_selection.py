@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.run import BASELINE_MODE, Experiment, Pass, Run
+from graphviz_dash.model.run import BASELINE_MODE, ExecutionMode, Experiment, Pass, Run
 
 
 def find_baseline(experiment: Experiment, baseline: str | None) -> Run | None:
@@ -66,6 +66,19 @@ def find_partner(run: Run, baseline: Run, experiment: Experiment) -> Run | None:
         ),
         None,
     )
+
+
+def find_run_without_graphs(run: Run, experiment: Experiment) -> Run | Missing:
+    """Find the run of the same rank compiled without graphs."""
+    if not (run.mode.is_compiled and run.mode.captures_graphs):
+        reason = f"mode {run.mode.value} does not both compile and capture graphs"
+        return Missing(Fact.COMPILED_STEP, reason)
+    rank = run.manifest.rank
+    for other in experiment.runs:
+        if other.mode is ExecutionMode.COMPILE_DEFAULT and other.manifest.rank == rank:
+            return other
+    reason = "the experiment has no run of mode compile-default; collect one"
+    return Missing(Fact.COMPILED_STEP, reason)
 
 
 def get_family(run: Run) -> str:

@@ -40,7 +40,6 @@ from graphviz_dash.analysis.trace.signatures import find_distinct_rows
 from graphviz_dash.analysis.trace.steps import (
     Step,
     StepMethod,
-    compute_exclusive_ns,
     compute_launch_times,
     find_steps,
 )
@@ -515,16 +514,6 @@ def _measure_predecessor_overlap(read: _StepWork) -> Ints:
             np.minimum(end[:-1], item_end) - read.begin[indices][1:], 0
         )
     return overlap
-
-
-def compute_exclusive_busy_ns(step: EagerStep) -> Ints:
-    """Return the contribution of each item to the busy time of the traced step."""
-    order = np.argsort(step.begin, kind="stable")
-    exclusive = np.zeros(len(step), dtype=np.int64)
-    exclusive[order] = compute_exclusive_ns(
-        step.begin[order], step.begin[order] + step.duration[order]
-    )
-    return exclusive
 
 
 class WorkSignature(Struct, frozen=True):

@@ -7,9 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from graphviz_dash.analysis.absence import explain_missing
-from graphviz_dash.analysis.metrics.low_confidence import compute_communication_share
 from graphviz_dash.analysis.metrics.program_step import compute_program_step
-from graphviz_dash.analysis.metrics.run_metrics import MetricValue, make_missing_value, make_value
+from graphviz_dash.analysis.metrics.run_metrics import (
+    MetricValue,
+    compute_communication_share,
+    make_missing_value,
+    make_value,
+)
 from graphviz_dash.analysis.metrics.run_selection import may_be_eager
 from graphviz_dash.analysis.prediction.calibration import load_shipped_calibration
 from graphviz_dash.analysis.prediction.predict import Prediction, predict

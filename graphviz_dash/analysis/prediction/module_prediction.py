@@ -23,10 +23,11 @@ from graphviz_dash.analysis.attribution.origins import (
     select_near,
 )
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker
-from graphviz_dash.analysis.prediction.eager_step import EagerStep, compute_exclusive_busy_ns
+from graphviz_dash.analysis.prediction.eager_step import EagerStep
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, compute_item_features
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting, SelectedIntervals, get_values
 from graphviz_dash.analysis.trace.lanes import link_launches
+from graphviz_dash.analysis.trace.steps import compute_exclusive_ns
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.calibration import Calibration
 from graphviz_dash.model.marks import MODULE
@@ -157,6 +158,16 @@ def predict_modules(
 
 def _is_inside(module: str, part: str) -> bool:
     return bool(part) and (module == part or module.startswith(f"{part}."))
+
+
+def compute_exclusive_busy_ns(step: EagerStep) -> Ints:
+    """Return the contribution of each item to the busy time of the traced step."""
+    order = np.argsort(step.begin, kind="stable")
+    exclusive = np.zeros(len(step), dtype=np.int64)
+    exclusive[order] = compute_exclusive_ns(
+        step.begin[order], step.begin[order] + step.duration[order]
+    )
+    return exclusive
 
 
 Path = tuple[str, ...]

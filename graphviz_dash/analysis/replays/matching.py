@@ -25,7 +25,7 @@ from graphviz_dash.analysis.replays.branches import BranchMatcher
 from graphviz_dash.analysis.sequence_alignment import align
 from graphviz_dash.analysis.trace.signatures import DRIVER_CODES, NO_NODE
 from graphviz_dash.model.graph import CapturedGraph, MemcpyParams, MemsetParams, NodeKind
-from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
+from graphviz_dash.model.node_ids import GraphIds
 from graphviz_dash.model.trace import Trace
 
 _MIN_AGREEMENT: Final = 0.99
@@ -341,24 +341,6 @@ class GraphChoice(NamedTuple):
     matcher: int
     share: float
     variant_count: int = 1
-
-
-def find_launch_order(node_ids: NodeIdPass | None) -> tuple[str, ...]:
-    """Return the graphs that a step of the node-id pass launches, in order.
-
-    Empty if steps differ or an id belongs to no known graph.
-    """
-    if node_ids is None or not node_ids.launch_steps:
-        return ()
-    name_of = {ident: ids.graph for ids in node_ids.graphs for ident in ids.executable_ids}
-    graph_of = {row.launch: name_of.get(row.graph) for row in node_ids.rows}
-    steps: dict[int, list[str | None]] = {}
-    for launch, step in enumerate(node_ids.launch_steps):
-        steps.setdefault(step, []).append(graph_of.get(launch))
-    first, *others = steps.values()
-    if any(other != first for other in others) or None in first:
-        return ()
-    return tuple(name for name in first if name is not None)
 
 
 def locate_steps(times: Ints, trace: Trace, prefix: str) -> Ints:

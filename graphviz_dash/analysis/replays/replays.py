@@ -32,7 +32,6 @@ from graphviz_dash.analysis.replays.matching import (
     GraphMatcher,
     IdMatcher,
     ReplayRows,
-    find_launch_order,
     locate_steps,
 )
 from graphviz_dash.analysis.replays.node_id_trace import build_node_id_trace
@@ -40,6 +39,7 @@ from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.signatures import Signatures
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.marks import STEP
+from graphviz_dash.model.node_ids import NodeIdPass
 from graphviz_dash.model.run import Run
 from graphviz_dash.model.trace import Trace
 
@@ -134,6 +134,24 @@ class ReplayMatch(Struct, frozen=True, dict=True):
         keys = (self.graph[rows].astype(np.int64) << 40) + self.node[rows]
         order = np.argsort(keys, kind="stable")
         return rows[order], keys[order]
+
+
+def find_launch_order(node_ids: NodeIdPass | None) -> tuple[str, ...]:
+    """Return the graphs that a step of the node-id pass launches, in order.
+
+    Empty if steps differ or an id belongs to no known graph.
+    """
+    if node_ids is None or not node_ids.launch_steps:
+        return ()
+    name_of = {ident: ids.graph for ids in node_ids.graphs for ident in ids.executable_ids}
+    graph_of = {row.launch: name_of.get(row.graph) for row in node_ids.rows}
+    steps: dict[int, list[str | None]] = {}
+    for launch, step in enumerate(node_ids.launch_steps):
+        steps.setdefault(step, []).append(graph_of.get(launch))
+    first, *others = steps.values()
+    if any(other != first for other in others) or None in first:
+        return ()
+    return tuple(name for name in first if name is not None)
 
 
 def get_identities(run: Run) -> GraphIdentities:

@@ -27,7 +27,7 @@ from graphviz_dash.analysis.step_comparison.clean_step_model import (
 from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep, WorkItem
 from graphviz_dash.analysis.step_comparison.work_pairs import WorkPairs, pair_work
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.run import ExecutionMode, Experiment, Run
+from graphviz_dash.model.run import Run
 
 STEP_LEVEL: Final = "(whole step)"
 """Label for time without a piece of work: the end of the step, and the remainder."""
@@ -342,19 +342,6 @@ class CompileSavings(Struct, frozen=True):
     """Saving of that run over the baseline, in ns."""
     graphs: CauseTimes
     """Additional saving of the run with graphs, in ns."""
-
-
-def find_run_without_graphs(run: Run, experiment: Experiment) -> Run | Missing:
-    """Find the run of the same rank compiled without graphs."""
-    if not (run.mode.is_compiled and run.mode.captures_graphs):
-        reason = f"mode {run.mode.value} does not both compile and capture graphs"
-        return Missing(Fact.COMPILED_STEP, reason)
-    rank = run.manifest.rank
-    for other in experiment.runs:
-        if other.mode is ExecutionMode.COMPILE_DEFAULT and other.manifest.rank == rank:
-            return other
-    reason = "the experiment has no run of mode compile-default; collect one"
-    return Missing(Fact.COMPILED_STEP, reason)
 
 
 def split_compile_savings(

@@ -1,4 +1,4 @@
-"""Classification of CUDA (or HIP) runtime and driver API calls by name.
+"""Classification of CUDA (or HIP) runtime and driver API calls by name, and calls in captures.
 
 Names are as written by the profiler: "cudaLaunchKernel", "cuLaunchKernelEx", "hipGraphLaunch",
 with version suffixes such as "_v2" or "_ptsz". Intel's Unified Runtime has the prefix "ur" ("pi"
@@ -10,6 +10,14 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class CallClass(StrEnum):
@@ -54,3 +62,21 @@ _COMPILED = (
 def get_call_class(name: str) -> CallClass:
     """Return the class of the API call ``name``; OTHER for calls that neither launch nor wait."""
     return next((call for call, pattern in _COMPILED if pattern.search(name)), CallClass.OTHER)
+
+
+def find_captured(runtime: pl.DataFrame, instants: Ints) -> Flags:
+    """Find the ``instants`` within a capture; one without an end lasts to the last call."""
+    codes, names = encode(runtime["name"])
+    mask = np.zeros(len(instants), dtype=np.bool_)
+    bounds = [np.array([word in name for name in names], dtype=np.bool_) for word in _BOUNDS]
+    if not len(names) or not bounds[0].any():
+        return mask
+    starts = get_column(runtime, "ts")
+    begins, ends = (starts[flags[codes]] for flags in bounds)
+    for begin in begins.tolist():
+        end = ends[np.searchsorted(ends, begin) :]
+        mask |= (instants >= begin) & (instants <= (end[0] if len(end) else starts[-1]))
+    return mask
+
+
+_BOUNDS = ("StreamBeginCapture", "StreamEndCapture")

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column
-from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
-from graphviz_dash.analysis.trace.captures import find_captured
+from graphviz_dash.analysis.trace.api_calls import CallClass, find_captured, get_call_class
 from graphviz_dash.analysis.trace.lanes import Links, link_trace_launches
 from graphviz_dash.analysis.trace.lost_calls import find_incomplete_launches
 from graphviz_dash.analysis.trace.steps import (

@@ -22,8 +22,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, encode, get_column, get_spans, get_streams
-from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
-from graphviz_dash.analysis.trace.captures import find_captured
+from graphviz_dash.analysis.trace.api_calls import CallClass, find_captured, get_call_class
 from graphviz_dash.analysis.trace.lanes import Links, link_trace_launches
 from graphviz_dash.model.marks import STEP
 from graphviz_dash.model.trace import WHOLE_GRAPH_PATTERN

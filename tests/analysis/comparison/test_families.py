@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
-from graphviz_dash.analysis.comparison.relative_metrics import COMPILE_METRICS, THROUGHPUT
+from graphviz_dash.analysis.comparison.relative_metrics import COMPILE_METRICS
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.metrics.registry import METRICS, Source
+from graphviz_dash.analysis.metrics.run_metrics import THROUGHPUT
 from tests.analysis.eager_and_graph import both, eager, graphed
 from tests.analysis.frames import (
     GRAPH,

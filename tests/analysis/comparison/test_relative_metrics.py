@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
-from graphviz_dash.analysis.comparison.relative_metrics import (
+from graphviz_dash.analysis.comparison.verdict import Outcome
+from graphviz_dash.analysis.metrics.run_metrics import (
     PEAKS,
     THROUGHPUT,
     compute_throughput,
     get_peak,
+    make_value,
 )
-from graphviz_dash.analysis.comparison.verdict import Outcome
-from graphviz_dash.analysis.metrics.run_metrics import make_value
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Run, StepWork

@@ -6,11 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphviz_dash.analysis.prediction.eager_step import (
-    EagerStep,
-    build_eager_step,
-    compute_exclusive_busy_ns,
-)
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, build_eager_step
+from graphviz_dash.analysis.prediction.module_prediction import compute_exclusive_busy_ns
 from graphviz_dash.analysis.trace.steps import StepMethod
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.absence import Fact, Missing

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from graphviz_dash.analysis.replays.matching import (
     TURN_CONFIDENCE,
     GraphIdentities,
-    find_launch_order,
     number_executable_nodes,
 )
 from graphviz_dash.analysis.replays.replays import (
@@ -16,6 +15,7 @@ from graphviz_dash.analysis.replays.replays import (
     BY_ORDER,
     METHODS,
     UNMATCHED,
+    find_launch_order,
     match_replays,
 )
 from graphviz_dash.model.graph import (

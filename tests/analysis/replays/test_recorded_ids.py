@@ -16,8 +16,8 @@ from graphviz_dash.analysis.replays.alignment_accuracy import (
     GOAL_LINE,
     measure_agreement,
 )
-from graphviz_dash.analysis.replays.matching import TURN_CONFIDENCE, find_launch_order
-from graphviz_dash.analysis.replays.replays import BY_ID, METHODS, match_node_ids
+from graphviz_dash.analysis.replays.matching import TURN_CONFIDENCE
+from graphviz_dash.analysis.replays.replays import BY_ID, METHODS, find_launch_order, match_node_ids
 from graphviz_dash.ingest.load import load_run
 
 CASES = Path(__file__).parents[2] / "cases" / "node-ids"

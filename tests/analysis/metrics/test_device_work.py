@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.trace.device_work import DeviceWork, measure_devices
+from graphviz_dash.analysis.metrics.low_confidence import DeviceWork, measure_devices
 from graphviz_dash.analysis.trace.steps import find_steps
 from graphviz_dash.ingest.kineto.reader import read_trace
 from tests.trace_builder import TraceBuilder
