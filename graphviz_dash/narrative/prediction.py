@@ -322,9 +322,9 @@ def list_prediction_reasons(prediction: Prediction) -> tuple[str, ...]:
 def _format_work(prediction: Prediction) -> str:
     step = prediction.step
     kinds = [
-        (step.count("kernel"), "kernel"),
-        (step.count("memcpy"), "copy"),
-        (step.count("memset"), "set"),
+        (step.kind.count("kernel"), "kernel"),
+        (step.kind.count("memcpy"), "copy"),
+        (step.kind.count("memset"), "set"),
     ]
     pieces = ", ".join(
         f"{format_count(count)} {_pluralize_work(word, count)}" for count, word in kinds if count

@@ -135,10 +135,6 @@ class EagerStep(Struct, frozen=True):
         """True if it has collectives, whose traced time depends on other ranks."""
         return any(get_collective_kind(name) for name in dict.fromkeys(self.name))
 
-    def count(self, kind: str) -> int:
-        """Count the items of a kind: kernel, memcpy or memset."""
-        return self.kind.count(kind)
-
 
 def build_eager_step(
     trace: Trace,

@@ -104,7 +104,7 @@ def predict_from_baseline(
         prediction = prediction.speedup
     if isinstance(prediction, Missing):
         return prediction
-    if prediction.waits_for_ranks:
+    if prediction.step.waits_for_ranks:
         return Missing(
             Fact.PREDICTION, "its collectives include the time they wait for other ranks"
         )

@@ -126,6 +126,8 @@ class Prediction(Struct, frozen=True):
     """Idle time of the eager step that a graph does not remove, by its traced share; 0 with clean
     timings.
     """
+    graphed: Estimate
+    """Graphed step with the remaining idle time, back to back if the eager side is a loop."""
     speedup: Estimate | Missing
     """Eager step divided by the graphed step with the remaining idle time.
 
@@ -149,26 +151,9 @@ class Prediction(Struct, frozen=True):
     """First missing part of the trace; None if complete."""
 
     @property
-    def graphed(self) -> Estimate:
-        """Graphed step with the remaining idle time, back to back if the eager side is a loop."""
-        return _shift_estimate(
-            self.interval_ns if self.is_looped else self.step_ns, self.remaining_idle_ns
-        )
-
-    @property
-    def is_looped(self) -> bool:
-        """True if the eager side consists of loop steps without waits between them."""
-        return _is_looped(self.eager_side, self.step)
-
-    @property
     def covers_whole_trace(self) -> bool:
         """True if the trace marks no steps, so there is no speedup."""
         return self.step.method is StepMethod.WHOLE
-
-    @property
-    def waits_for_ranks(self) -> bool:
-        """True if the step has collectives, whose traced time depends on other ranks."""
-        return self.step.waits_for_ranks
 
     @property
     def one_off_ns(self) -> int:
@@ -234,21 +219,19 @@ def predict_step(
     # Clean timings call the step as a function, and a graph of it runs none of its Python code.
     remaining_share = 0.0 if side is EagerSide.CLEAN else idle.remaining_share
     remaining_ns = remaining_share * max(eager.value - step.busy_ns, 0.0)
-    graphed_estimate = _shift_estimate(
-        interval_ns if _is_looped(side, step) else step_ns, remaining_ns
-    )
-    speedup, saving = (
-        _compute_ratio(eager, graphed_estimate),
-        _compute_saving(eager, graphed_estimate),
-    )
+    graphed = _shift_estimate(interval_ns if _is_looped(side, step) else step_ns, remaining_ns)
+    speedup, saving = _compute_ratio(eager, graphed), _compute_saving(eager, graphed)
     blockers = find_capture_blockers(trace, step)
+    origins = find_item_origins(trace, step)
+    span = EagerSpan(eager.value - remaining_ns, idle.launching)
+    modules = predict_modules(trace, step, span, calibration, blockers)
     initial_cost = _estimate_one_off_costs(step, calibration, clean)
     no_steps = Missing(Fact.TRACED_STEPS, "the trace marks no steps, so there is no step time")
     return Prediction(
         source=trace.info.source,
         calibration=calibration,
         step=step,
-        origins=find_item_origins(trace, step),
+        origins=origins,
         replay=replay,
         step_ns=step_ns,
         interval_ns=interval_ns,
@@ -256,24 +239,19 @@ def predict_step(
         eager_side=side,
         idle=idle,
         remaining_idle_ns=remaining_ns,
+        graphed=graphed,
         speedup=speedup if has_marks else no_steps,
         saving_ns=saving if has_marks else no_steps,
         one_off=initial_cost,
         break_even=_compute_break_even(initial_cost, saving) if has_marks else no_steps,
         recommendation=(
-            _make_recommendation(eager.value, graphed_estimate, blockers)
+            _make_recommendation(eager.value, graphed, blockers)
             if has_marks
             else Recommendation.NO_STEPS
         ),
         blockers=blockers,
         not_checked=_find_unchecked_hazards(trace, step),
-        modules=predict_modules(
-            trace,
-            step,
-            EagerSpan(eager.value - remaining_ns, idle.launching),
-            calibration,
-            blockers,
-        ),
+        modules=modules,
         warnings=_find_warnings(trace, step, calibration, gpu, side),
         gpu=gpu,
         incomplete=trace.info.completeness_problems[0].text

@@ -65,7 +65,9 @@ def compute_error_sources(step: EagerStep, total_ns: float) -> dict[str, float]:
     kind = np.array(step.kind)
     total = max(total_ns, 1.0)
     return {
-        ErrorSource.KERNELS: min(step.count("kernel") / (total * _PER_NS), _MAX_KERNEL_DENSITY),
+        ErrorSource.KERNELS: min(
+            step.kind.count("kernel") / (total * _PER_NS), _MAX_KERNEL_DENSITY
+        ),
         ErrorSource.HEAT: min(
             float(step.duration[find_power_limited_items(step)].sum()) / total, 1.0
         ),

@@ -259,9 +259,9 @@ def _build_reasons_document(prediction: Prediction) -> ReasonsDocument:
     return build(
         ReasonsDocument,
         step,
-        kernels=step.count("kernel"),
-        copies=step.count("memcpy"),
-        sets=step.count("memset"),
+        kernels=step.kind.count("kernel"),
+        copies=step.kind.count("memcpy"),
+        sets=step.kind.count("memset"),
         steps=len(step.steps),
         matching_steps=len(step.matching),
         idle=prediction.idle_ns,
