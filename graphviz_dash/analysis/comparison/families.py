@@ -13,7 +13,10 @@ from graphviz_dash.analysis.comparison.relative_metrics import (
     compute_relative_metrics,
     compute_waterfall_metrics,
 )
-from graphviz_dash.analysis.memory.report import compute_pool_metrics
+from graphviz_dash.analysis.memory.report import (
+    compute_pool_metrics,
+    compute_relative_memory_metrics,
+)
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
 from graphviz_dash.analysis.metrics.recorded_step import StepStatistic
 from graphviz_dash.analysis.metrics.registry import METRICS
@@ -68,14 +71,15 @@ METRIC_FAMILIES: Final[tuple[Callable[[MetricInputs, MetricsById], Iterable[Metr
     lambda of, _: compute_machine_metrics(of.run),
     lambda of, _: compute_graph_costs(of.run),
     lambda of, _: compute_memory_metrics(of.run),
-    lambda of, _: compute_pool_metrics(of.run),
     lambda of, _: compute_traced_metrics(of.run, of.traced_steps, of.integrity),
     lambda of, _: compute_coverage_metrics(of.coverage),
     lambda of, _: count_graph_objects(of.run),
-    lambda of, _: compute_program_metrics(of.run, of.baseline, of.recorded_statistic),
     lambda of, done: compute_traced_ratios(of.run, done, of.traced_steps),
     lambda of, done: (compute_one_off_metric(of.run, done["step_time"]),),
     lambda of, done: compute_throughput(of.run, done["step_interval"]),
+    lambda of, _: compute_pool_metrics(of.run),
+    lambda of, _: compute_relative_memory_metrics(of.run, of.baseline),
+    lambda of, _: compute_program_metrics(of.run, of.baseline, of.recorded_statistic),
     lambda of, done: compute_relative_metrics(of.run, of.baseline, done["one_off_cost"]),
     lambda of, _: compute_compile_metrics(of.run, of.baseline, of.compiled_run),
     lambda of, _: compute_waterfall_metrics(of.run, of.waterfall),

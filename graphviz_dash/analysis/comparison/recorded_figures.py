@@ -12,11 +12,9 @@ from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_rep
 from graphviz_dash.analysis.loop.padding import combine_costs
 from graphviz_dash.analysis.metrics.program_step import (
     compute_program_step,
-    explain_not_recorded,
     select_statistic,
 )
 from graphviz_dash.analysis.metrics.recorded_step import (
-    RecordedStep,
     StepStatistic,
     compute_recorded_step,
     has_mostly_long_steps,
@@ -32,12 +30,12 @@ RELATIVE_RECORDED_METRICS: Final = ("recorded_speedup", "recorded_saving")
 
 def compute_recorded_metrics(run: Run) -> Iterator[MetricValue]:
     """Compute the step time in the program's loop and the number of graph launches."""
-    recording = run.recording
+    recording, step = run.recording, compute_program_step(run)
     if recording is None:
+        assert isinstance(step, Missing)
         for metric in ("recorded_step", "recorded_mean", "recorded_pauses", "recorded_replays"):
-            yield make_missing_value(metric, explain_not_recorded(run))
+            yield make_missing_value(metric, step)
         return
-    step = compute_program_step(run)
     for statistic in StepStatistic:
         figure = step if isinstance(step, Missing) else step.get_figure(statistic)
         if isinstance(figure, Missing):
@@ -58,12 +56,15 @@ def compute_relative_recorded_metrics(
 ) -> Iterator[MetricValue]:
     """Compute ``RELATIVE_RECORDED_METRICS``; ``statistic`` is selected for both runs if None."""
     after = compute_program_step(run)
-    before = baseline if isinstance(baseline, Missing) else _compute_baseline_step(baseline)
-    for side in (after, before):
-        if isinstance(side, Missing):
-            yield from (make_missing_value(metric, side) for metric in RELATIVE_RECORDED_METRICS)
-            return
-    if isinstance(after, Missing) or isinstance(before, Missing) or isinstance(baseline, Missing):
+    if isinstance(after, Missing):
+        yield from _mark_absent(after)
+        return
+    if isinstance(baseline, Missing):
+        yield from _mark_absent(baseline)
+        return
+    before = compute_program_step(baseline)
+    if isinstance(before, Missing):
+        yield from _mark_absent(before.add_owner(f"the baseline {baseline.name}"))
         return
     if statistic is None:
         statistic = select_statistic((run, baseline))
@@ -72,9 +73,7 @@ def compute_relative_recorded_metrics(
         step.is_median and has_mostly_long_steps(side.recording)
         for step, side in ((before, baseline), (after, run))
     ):
-        yield from (
-            make_missing_value(metric, _UNLIKE_STEPS) for metric in RELATIVE_RECORDED_METRICS
-        )
+        yield from _mark_absent(_UNLIKE_STEPS)
         return
     first, second = before.get_figure(statistic), after.get_figure(statistic)
     if isinstance(first, Missing) or isinstance(second, Missing):
@@ -115,9 +114,8 @@ def _estimate_intervals(
     return speedup, saving
 
 
-def _compute_baseline_step(run: Run) -> RecordedStep | Missing:
-    step = compute_program_step(run)
-    return step.add_owner(f"the baseline {run.name}") if isinstance(step, Missing) else step
+def _mark_absent(missing: Missing) -> Iterator[MetricValue]:
+    return (make_missing_value(metric, missing) for metric in RELATIVE_RECORDED_METRICS)
 
 
 _UNLIKE_STEPS: Final = Missing(

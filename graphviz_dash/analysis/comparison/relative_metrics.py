@@ -11,10 +11,6 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.absence import explain_missing, explain_other_program
 from graphviz_dash.analysis.arrays import Floats
-from graphviz_dash.analysis.memory.report import (
-    RELATIVE_MEMORY_METRICS,
-    compute_relative_memory_metrics,
-)
 from graphviz_dash.analysis.metrics.registry import METRICS
 from graphviz_dash.analysis.metrics.run_metrics import (
     MetricValue,
@@ -35,7 +31,7 @@ from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import Run
 from graphviz_dash.model.timings import CleanTimings
 
-_CLEAN_METRICS = (
+RELATIVE_METRICS = (
     "speedup",
     "speedup_interval",
     "step_saving",
@@ -43,8 +39,7 @@ _CLEAN_METRICS = (
     "peak_reserved_change",
 )
 
-RELATIVE_METRICS = (*_CLEAN_METRICS, *RELATIVE_MEMORY_METRICS)
-"""Metrics of this module, which need a baseline."""
+"""Metrics that compare clean timings and allocators with a baseline."""
 
 COMPILE_METRICS = ("compile_saving", "graph_saving")
 """Savings of a compiled run with graphs, in parts; they also need a run without graphs."""
@@ -74,10 +69,9 @@ class _SeriesPair(Struct, frozen=True):
 def compute_relative_metrics(
     run: Run, baseline: Run | Missing, initial_cost: MetricValue
 ) -> Iterator[MetricValue]:
-    """Compute the relative metrics; ``initial_cost`` is the run's one-off cost."""
-    yield from compute_relative_memory_metrics(run, baseline)
+    """Compute ``RELATIVE_METRICS``; ``initial_cost`` is the run's one-off cost."""
     if isinstance(baseline, Missing):
-        for metric in _CLEAN_METRICS:
+        for metric in RELATIVE_METRICS:
             yield make_missing_value(metric, baseline)
         return
     walls = _build_pair(run, baseline, get_step_times)

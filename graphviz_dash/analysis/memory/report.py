@@ -395,20 +395,18 @@ def _compute_overhead(
 ) -> float | Missing:
     activations = base.parts[MemoryPart.ACTIVATIONS]
     if not activations:
-        return _explain_no_overhead(f"{base.run} has no activations at its peak")
-    if activations < _SEGMENT:
-        return _explain_no_overhead(
+        reason = f"{base.run} has no activations at its peak"
+    elif activations < _SEGMENT:
+        reason = (
             f"{base.run} has {format_bytes(activations)} of activations, less than the minimum "
             f"allocation of {format_bytes(_SEGMENT)}, so rounding dominates"
         )
-    # cudagraph trees release the blocks of their pool after each capture, so library workspaces and
-    # activations cannot be distinguished.
-    if any(side.mode.has_graph_trees for side in (report, base)):
-        return _explain_no_overhead("cudagraph trees do not record live memory in their pool")
-    return sum(parts[part] for part in (*ACTIVATION_PARTS, MemoryPart.TENSORS)) / activations
-
-
-def _explain_no_overhead(reason: str) -> Missing:
+    elif any(side.mode.has_graph_trees for side in (report, base)):
+        # These trees release their blocks after each capture, so library workspaces and
+        # activations cannot be distinguished.
+        reason = "cudagraph trees do not record live memory in their pool"
+    else:
+        return sum(parts[part] for part in (*ACTIVATION_PARTS, MemoryPart.TENSORS)) / activations
     return Missing(Fact.ACTIVATION_OVERHEAD, reason)
 
 

@@ -43,7 +43,7 @@ def compute_program_step(run: Run) -> RecordedStep | Missing:
     """
     recording, loop = run.recording, run.loop
     if recording is None:
-        return explain_not_recorded(run)
+        return _explain_not_recorded(run)
     if loop is None or recording.profiler_active:
         return compute_recorded_step(recording)
     contains_replays = _has_steps_above_replays(loop)
@@ -84,7 +84,7 @@ def list_recorded_times(run: Run) -> Sequence[float]:
     return times if len(times) > len(step_ns) else step_ns
 
 
-def explain_not_recorded(run: Run) -> Missing:
+def _explain_not_recorded(run: Run) -> Missing:
     """Explain why a run has no step of a program's loop."""
     if run.manifest.sources:
         return make_untimed("the run was imported, not recorded")

@@ -85,14 +85,14 @@ def compute_step_metrics(run: Run) -> Iterable[MetricValue]:
             yield make_missing_value(metric, explain_missing(run, Fact.CLEAN_PASS))
         return
     missing_step = Missing(Fact.STEP_TIMES, "no synchronised iteration was timed")
-    yield _compute_clean_median("step_time", get_step_times(clean), missing_step)
-    yield _compute_clean_median(
-        "step_interval",
-        clean.process_back_to_back_ns,
-        Missing(Fact.STEP_TIMES, "no back-to-back iteration was timed"),
-    )
+    missing_interval = Missing(Fact.STEP_TIMES, "no back-to-back iteration was timed")
     launches = [[step.launch_cpu_ns for step in steps] for steps in clean.process_steps]
-    yield _compute_clean_median("launch_cpu_time", launches, missing_step)
+    for metric, processes, missing in (
+        ("step_time", get_step_times(clean), missing_step),
+        ("step_interval", clean.process_back_to_back_ns, missing_interval),
+        ("launch_cpu_time", launches, missing_step),
+    ):
+        yield _compute_clean_median(metric, processes, missing)
 
 
 def get_step_times(clean: CleanTimings) -> list[list[int]]:

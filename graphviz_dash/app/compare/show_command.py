@@ -16,6 +16,7 @@ from graphviz_dash.analysis.comparison.relative_metrics import (
     WATERFALL_METRICS,
 )
 from graphviz_dash.analysis.comparison.result import RunComparison
+from graphviz_dash.analysis.memory.report import RELATIVE_MEMORY_METRICS
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue
 from graphviz_dash.analysis.nodes.concurrency import analyze_run
 from graphviz_dash.analysis.nodes.node_table import build_tables
@@ -67,6 +68,7 @@ def _select_standalone_figures(result: RunComparison) -> list[MetricValue]:
     """Select the figures that need no baseline."""
     others = (
         *RELATIVE_METRICS,
+        *RELATIVE_MEMORY_METRICS,
         *COMPILE_METRICS,
         *WATERFALL_METRICS,
         *PREDICTED_METRICS,

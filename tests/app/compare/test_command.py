@@ -13,6 +13,7 @@ from graphviz_dash.analysis.comparison.relative_metrics import (
     RELATIVE_METRICS,
     WATERFALL_METRICS,
 )
+from graphviz_dash.analysis.memory.report import RELATIVE_MEMORY_METRICS
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.narrative.headline import build_headline
 from tests.cli.fixtures import Invoke
@@ -41,6 +42,7 @@ class TestCompare:
             if name
             not in (
                 *RELATIVE_METRICS,
+                *RELATIVE_MEMORY_METRICS,
                 *COMPILE_METRICS,
                 *WATERFALL_METRICS,
                 *PREDICTED_METRICS,
