@@ -287,8 +287,8 @@ def _build_shares(
     sides = (pairs.before, pairs.after)
     sums: list[dict[str, CauseTimes]] = [{}, {}]
     counts: list[dict[str, int]] = [{}, {}]
-    for side, (work, model) in enumerate(zip(sides, models, strict=True)):
-        rows = pairs.baseline_rows if side == 0 else pairs.run_rows
+    rows_by_side = (pairs.baseline_rows, pairs.run_rows)
+    for side, (work, model, rows) in enumerate(zip(sides, models, rows_by_side, strict=True)):
         for index, part in enumerate(_build_item_parts(work, model)):
             item = work.items[index]
             others = pairs.rows[rows[index]].after

@@ -229,7 +229,7 @@ class TraceIntegrity(Struct, frozen=True):
     def has_step_times(self) -> bool:
         """True if the lengths of the steps, or of an unmarked trace, are known."""
         has_steps = self._merged_reason is None and self._find_overlaps() is None
-        return has_steps and self._find_clock_error(1.0) is None
+        return has_steps and self.explain_clock_error(1.0) is None
 
     def supports(self, claim: Claim) -> bool:
         """Return True if the trace supports ``claim``."""
@@ -256,7 +256,7 @@ class TraceIntegrity(Struct, frozen=True):
             case Claim.WORK:
                 reason = self._find_unknown_launches() or self._find_lost_work()
                 # With a larger error, even the step in which work ran is unknown.
-                reason = reason or self._find_clock_error(1.0) or self._find_untimed()
+                reason = reason or self.explain_clock_error(1.0) or self._find_untimed()
             case Claim.LAUNCH_BOUND:
                 reason = self._find_unknown_launches() or self._find_lost_work()
                 reason = reason or self._find_lost_time()
@@ -299,7 +299,7 @@ class TraceIntegrity(Struct, frozen=True):
         return f"{self.format_lost_work()}, and no step is complete"
 
     def _find_stray_kernels(self) -> str | None:
-        clock = self._find_clock_error(1.0)
+        clock = self.explain_clock_error(1.0)
         if not self.steps or not self.lost_launches or clock is None:
             return None
         return f"{self.format_lost_launches()}, and {clock}"
@@ -345,21 +345,17 @@ class TraceIntegrity(Struct, frozen=True):
             return self.format_empty_steps()
         return self.format_lost_work()
 
-    def explain_clock_error(self, max_share: float = _MAX_CLOCK_SHARE) -> str | None:
-        """Return a reason if the clock error is above a share of a step."""
-        return self._find_clock_error(max_share)
-
     def _find_lost_work(self) -> str | None:
         if (reason := self._find_lost_steps()) is not None:
             return reason
-        work_loss = self.format_lost_work()
         lost_share = self.lost_work / self.launches if self.launches else 0.0
         if not self.steps:
-            return work_loss if lost_share > _MAX_LOST_SHARE else None
+            return self.format_lost_work() if lost_share > _MAX_LOST_SHARE else None
         stray_share = self.lost_launches / self.kernels if self.kernels else 0.0
         if min(lost_share, stray_share) > _MAX_LOST_SHARE:
             # Where calls and kernels are lost independently, some are lost with their kernels.
-            return f"{work_loss}, and {format_count(self.lost_launches)} kernels have no launch"
+            strays = format_count(self.lost_launches)
+            return f"{self.format_lost_work()}, and {strays} kernels have no launch"
         if len(self.complete_steps) < self.needed_steps:
             subject = "the file is cut" if self.is_cut else self.format_losses()
             return (
@@ -373,7 +369,8 @@ class TraceIntegrity(Struct, frozen=True):
             return "the trace contains no events of the CPU"
         return self.explain_clock_error() or self._find_untimed()
 
-    def _find_clock_error(self, max_share: float) -> str | None:
+    def explain_clock_error(self, max_share: float = _MAX_CLOCK_SHARE) -> str | None:
+        """Return a reason if the clock error is above a share of a step."""
         if self.clock_error_ns <= max_share * self.step_ns:
             return None
         return (
