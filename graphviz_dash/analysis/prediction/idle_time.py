@@ -30,7 +30,7 @@ from graphviz_dash.analysis.arrays import (
 )
 from graphviz_dash.analysis.prediction.eager_step import LAUNCHING_NS, EagerStep
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
-from graphviz_dash.analysis.trace.lanes import link_trace_launches, merge_busy
+from graphviz_dash.analysis.trace.lanes import LaneSet, link_trace_launches, merge_busy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -192,18 +192,6 @@ class _Gaps:
         """Start of the call that launches this work."""
 
 
-class _Spans:
-    def __init__(self, start: Ints, end: Ints) -> None:
-        self._periods = merge_busy(np.zeros(len(start), dtype=np.int64), start, end)
-
-    def measure_overlap(self, begin: Ints, end: Ints) -> Ints:
-        """Return the overlap with each period, in ns."""
-        if not len(self._periods):
-            return np.zeros(len(begin), dtype=np.int64)
-        upto = self._periods.compute_busy_before(0, np.maximum(end, begin))
-        return np.asarray(upto - self._periods.compute_busy_before(0, begin), dtype=np.int64)
-
-
 class _Events(Struct, frozen=True):
     """Name codes and times in ns of one table's rows on the launching threads, shape (rows,)."""
 
@@ -237,10 +225,10 @@ class _Events(Struct, frozen=True):
             yield ns, exclusive_ns, self.names[self.code[row]]
 
 
-def _merge_spans(parts: list[_Events]) -> _Spans:
-    return _Spans(
-        np.concatenate([part.start for part in parts]), np.concatenate([part.end for part in parts])
-    )
+def _merge_spans(parts: list[_Events]) -> LaneSet:
+    start = np.concatenate([part.start for part in parts])
+    end = np.concatenate([part.end for part in parts])
+    return merge_busy(np.zeros(len(start), dtype=np.int64), start, end)
 
 
 class _CpuActivity:

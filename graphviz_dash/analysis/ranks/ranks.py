@@ -359,10 +359,8 @@ class _AlignedCollectives:
     def _measure_hidden_waits(self, waits: Ints) -> Ints:
         hidden_ns = np.zeros_like(waits)
         for index, lane in enumerate(self._compute):
-            if len(lane):
-                begin = self.instances.start[:, index]
-                busy_until = lane.compute_busy_before(0, begin + waits[:, index])
-                hidden_ns[:, index] = busy_until - lane.compute_busy_before(0, begin)
+            begin = self.instances.start[:, index]
+            hidden_ns[:, index] = lane.measure_overlap(begin, begin + waits[:, index])
         return hidden_ns
 
     def get_first_step_rows(self) -> Ints:

@@ -169,8 +169,7 @@ def _measure_waiting(start: Ints, arrived: Ints, end: Ints) -> Ints:
         work = merge_busy(np.zeros(len(start), dtype=np.int64), arrived, end)
         before = np.maximum.accumulate(np.concatenate(([0], arrived[waits][:-1])))
         begin = np.minimum(np.maximum(start[waits], before), arrived[waits])
-        working = work.compute_busy_before(0, arrived[waits]) - work.compute_busy_before(0, begin)
-        added_ns[waits] = arrived[waits] - begin - working
+        added_ns[waits] = arrived[waits] - begin - work.measure_overlap(begin, arrived[waits])
     return added_ns
 
 

@@ -95,6 +95,13 @@ class LaneSet(Struct, frozen=True):
             total = total + np.where(running, np.maximum(instants - self.start[index], 0), 0)
         return np.asarray(total, dtype=np.int64)
 
+    def measure_overlap(self, begin: Ints, end: Ints) -> Ints:
+        """Return the busy time of the first lane in each period, in ns; 0 without lanes."""
+        if not len(self):
+            return np.zeros(len(begin), dtype=np.int64)
+        before = self.compute_busy_before(0, begin)
+        return self.compute_busy_before(0, np.maximum(end, begin)) - before
+
     def compute_busy_between(self, lane: int, edges: Ints) -> Ints:
         """Return the busy time of ``lane`` between consecutive ascending ``edges``, in ns."""
         return np.diff(self.compute_busy_before(lane, edges))
