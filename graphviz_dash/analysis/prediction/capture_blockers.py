@@ -19,7 +19,6 @@ from graphviz_dash.analysis.attribution.origins import NodeOrigin, OriginResolve
 from graphviz_dash.analysis.prediction.eager_step import (
     EagerStep,
     WorkSignature,
-    find_differing_steps,
     get_work_signature,
 )
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
@@ -306,7 +305,7 @@ def _get_spans(table: object) -> tuple[Ints, Ints]:
 
 def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     # Different streams do not count: a graph keeps those of its capture.
-    differing = find_differing_steps(trace, step)
+    differing = step.differing
     if not differing:
         return
     typical = get_work_signature(trace, step.steps[step.matching[0]])

@@ -74,6 +74,11 @@ class EagerStep(Struct, frozen=True):
     steps: tuple[Step, ...]
     matching: tuple[int, ...]
     """Indices of the steps with this work."""
+    differing: tuple[int, ...]
+    """Indices of complete steps with different work or order, on any streams.
+
+    A first or last step with a part of the same work is excluded: the recording may have cut it.
+    """
     rows: Ints
     """Rows of ``trace.gpu`` of the first matching step."""
     launches: Ints
@@ -151,10 +156,10 @@ def build_eager_step(
         return _make_missing_step(no_gpu_work.reason)
     calls = _Calls(trace)
     integrity = integrity or assess_integrity(trace, traced_steps, calls.links)
-    matching = _find_matching_steps(trace, traced_steps, calls, integrity)
-    if isinstance(matching, Missing):
-        return matching
-    typical = _build_typical_step(trace, matching, traced_steps, calls, integrity)
+    step_reads = _read_steps(trace, traced_steps, calls, integrity)
+    if isinstance(step_reads, Missing):
+        return step_reads
+    typical = _build_typical_step(trace, step_reads, traced_steps, calls, integrity)
     if typical.graphed > _MAX_GRAPHED_SHARE * len(typical):
         return _make_missing_step(
             f"{format_count(typical.graphed)} of its {format_count(len(typical))} kernels, memcpys "
@@ -165,7 +170,7 @@ def build_eager_step(
     captures = [begin for begin, _ in find_capture_windows("", trace)]
     if any(
         step_read.step.start <= begin < step_read.step.end
-        for step_read in matching
+        for step_read in step_reads[0]
         for begin in captures
     ):
         return _make_missing_step(
@@ -174,10 +179,10 @@ def build_eager_step(
     return typical
 
 
-def _find_matching_steps(
+def _read_steps(
     trace: Trace, traced_steps: tuple[Step, ...], calls: _Calls, integrity: TraceIntegrity
-) -> list[_StepWork] | Missing:
-    """Find the complete steps with the most frequent work."""
+) -> tuple[list[_StepWork], tuple[int, ...]] | Missing:
+    """Read the complete steps with the most frequent work, and find those that differ."""
     if (unsupported_claim := integrity.explain(Claim.WORK)) is not None:
         return unsupported_claim
     work = _GpuWork(trace)
@@ -198,7 +203,14 @@ def _find_matching_steps(
             f"its work runs on {devices:,} GPUs, and a graph is predicted for one: record a step "
             "that uses one GPU, for example with CUDA_VISIBLE_DEVICES"
         )
-    return matching
+    looks, outer = matching[0].looks, (0, len(traced_steps) - 1)
+    differing = tuple(
+        step_read.position
+        for step_read in nonempty
+        if not np.array_equal(step_read.looks, looks)
+        and not (step_read.position in outer and is_part(step_read.looks.tolist(), looks.tolist()))
+    )
+    return matching, differing
 
 
 def _count_step_devices(trace: Trace, traced_steps: tuple[Step, ...], calls: _Calls) -> int:
@@ -335,11 +347,12 @@ def _rank_by_first_use(stream: Ints) -> Ints:
 
 def _build_typical_step(
     trace: Trace,
-    reads: Sequence[_StepWork],
+    step_reads: tuple[Sequence[_StepWork], tuple[int, ...]],
     traced_steps: tuple[Step, ...],
     calls: _Calls,
     integrity: TraceIntegrity,
 ) -> EagerStep:
+    reads, differing = step_reads
     first = reads[0]
     gpu, rows = trace.gpu, first.rows
     blocks = np.prod(
@@ -358,6 +371,7 @@ def _build_typical_step(
         method=first.step.method,
         steps=traced_steps,
         matching=tuple(read.position for read in reads),
+        differing=differing,
         rows=rows,
         launches=first.call,
         kind=tuple(gpu["kind"][rows].to_list()),
@@ -476,9 +490,7 @@ def _measure_overlap(read: _StepWork, counts: Flags) -> Ints:
         if not others.any():
             continue
         busy = merge_busy(np.zeros(int(others.sum()), np.int64), read.begin[others], end[others])
-        overlap[on_lane] = busy.compute_busy_before(0, end[on_lane]) - busy.compute_busy_before(
-            0, read.begin[on_lane]
-        )
+        overlap[on_lane] = busy.measure_overlap(read.begin[on_lane], end[on_lane])
     return overlap
 
 
@@ -521,30 +533,6 @@ class WorkSignature(Struct, frozen=True):
 
     appearances: list[tuple[object, ...]]
     launches: Ints
-
-
-def find_differing_steps(trace: Trace, step: EagerStep) -> tuple[int, ...]:
-    """Return the indices of steps of ``trace`` with different work or order than ``step``.
-
-    Streams do not matter. Steps without work or with lost records are excluded. So is a first or
-    last step with a part of the same work, because the recording may have cut it.
-    """
-    work, calls = _GpuWork(trace), _Calls(trace)
-
-    def get_looks(position: int) -> Ints:
-        return work.looks[_StepWork(work, step.steps[position], calls, position).rows]
-
-    typical = get_looks(step.matching[0])
-    outer = (0, len(step.steps) - 1)
-    others = set(step.integrity.complete_steps).difference(step.matching)
-    differing = []
-    for position in sorted(others):
-        looks = get_looks(position)
-        if not len(looks) or np.array_equal(looks, typical):
-            continue
-        if position not in outer or not is_part(looks.tolist(), typical.tolist()):
-            differing.append(position)
-    return tuple(differing)
 
 
 def is_part(looks: Iterable[object], typical: Iterable[object]) -> bool:
