@@ -208,7 +208,21 @@ class GraphMatcher:
         driver = DRIVER_CODES[NodeKind.MEMCPY]
         return np.where(np.isin(codes, self._foreign_copies), driver, codes)
 
-    def find_second_rows(self, rows: ReplayRows, end: Ints) -> npt.NDArray[np.bool_]:
+    def merge_copies(self, rows: Ints, replay: ReplayRows, duration: Ints) -> Ints:
+        """Return ``rows`` without the second rows of copies, whose time is added to the first in
+        ``duration``.
+        """
+        is_second = self._find_second_rows(replay, replay.start + duration[rows])
+        if not is_second.any():
+            return rows
+        order = np.argsort(replay.lane, kind="stable")
+        positions = np.flatnonzero(is_second[order])
+        first, second = order[positions - 1], order[positions]
+        end = replay.start[second] + duration[rows[second]]
+        duration[rows[first]] = end - replay.start[first]
+        return rows[~is_second]
+
+    def _find_second_rows(self, rows: ReplayRows, end: Ints) -> npt.NDArray[np.bool_]:
         """Find the second row of each captured copy that the trace shows as two equal rows.
 
         Executable graphs hold two nodes per captured copy (pytorch issue 191284). None are found

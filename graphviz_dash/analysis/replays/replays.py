@@ -197,13 +197,13 @@ def match_replays(
     their own nodes. The launch itself shows which bodies ran. Near-linear in the rows.
     """
     launches, called = group_launched_rows(trace)
-    catalogue = _Catalogue(graphs, identities, shapes=_has_all_shapes(trace, launches))
-    codes = catalogue.signatures.compute_trace_codes(trace)
+    ident, executed_ids = _get_ids(trace, "graph_node_id"), _get_ids(trace, "graph_id")
+    exec_ids = [int(executed_ids[rows].max()) for rows in launches]
+    catalogue = _Catalogue(graphs, identities, trace, shapes=_has_all_shapes(trace, launches))
+    codes = catalogue.row_codes
     begin, stream = get_column(trace.gpu, "ts"), get_column(trace.gpu, "stream")
     # Stream numbers are specific to a device.
     lane = stream + (get_column(trace.gpu, "device") << 32)
-    ident, executed_ids = _get_ids(trace, "graph_node_id"), _get_ids(trace, "graph_id")
-    exec_ids = [int(executed_ids[rows].max()) for rows in launches]
     steps = locate_steps(called, trace, STEP).tolist()
     choices = GraphChooser(catalogue.matchers, catalogue.roots, identities).choose(
         [
@@ -217,8 +217,10 @@ def match_replays(
             codes[rows] = catalogue.matchers[choice.matcher].replace_foreign_sizes(codes[rows])
     duration = get_column(trace.gpu, "dur").copy()
     launches = [
-        catalogue.merge_copies(
-            choice, rows, ReplayRows(codes[rows], lane[rows], begin[rows]), duration
+        rows
+        if choice.matcher < 0
+        else catalogue.matchers[choice.matcher].merge_copies(
+            rows, ReplayRows(codes[rows], lane[rows], begin[rows]), duration
         )
         for rows, choice in zip(launches, choices, strict=True)
     ]
@@ -260,7 +262,12 @@ class _Catalogue:
     """Each root graph of a run, in all the ways it can run."""
 
     def __init__(
-        self, graphs: tuple[CapturedGraph, ...], identities: GraphIdentities, *, shapes: bool
+        self,
+        graphs: tuple[CapturedGraph, ...],
+        identities: GraphIdentities,
+        trace: Trace,
+        *,
+        shapes: bool,
     ) -> None:
         by_id = {graph.id: graph for graph in graphs}
         top = [graph for graph in graphs if graph.parent is None]
@@ -268,10 +275,13 @@ class _Catalogue:
         self.graphs = tuple(by_id)
         self.root_of = tuple(find_root(graph, by_id) for graph in graphs)
         self.roots = [flat.root for flat in flats]
-        self.signatures = Signatures(tuple(flat.graph for flat in flats), shapes=shapes)
-        codes = [self.signatures.get_graph_codes(flat.graph.id) for flat in flats]
+        signatures = Signatures(tuple(flat.graph for flat in flats), shapes=shapes)
+        codes = [signatures.get_graph_codes(flat.graph.id) for flat in flats]
+        self.row_codes = signatures.compute_trace_codes(trace)
+        """Code of each GPU row of the trace, shape (rows,)."""
+        copy_codes = signatures.copy_codes
         self.matchers = [
-            GraphMatcher(flat.graph, code, self.signatures.copy_codes)
+            GraphMatcher(flat.graph, code, copy_codes)
             for flat, code in zip(flats, codes, strict=True)
         ]
         self._place = {name: number for number, name in enumerate(by_id)}
@@ -289,26 +299,6 @@ class _Catalogue:
             graph.id: IdMatcher(graph, by_id, own.get(graph.id), code_of, self.graphs)
             for graph in top
         }
-
-    def merge_copies(
-        self, choice: GraphChoice, rows: Ints, replay: ReplayRows, duration: Ints
-    ) -> Ints:
-        """Return ``rows`` without the second rows of copies, whose time is added to the first in
-        ``duration``.
-        """
-        if choice.matcher < 0:
-            return rows
-        is_second = self.matchers[choice.matcher].find_second_rows(
-            replay, replay.start + duration[rows]
-        )
-        if not is_second.any():
-            return rows
-        order = np.argsort(replay.lane, kind="stable")
-        positions = np.flatnonzero(is_second[order])
-        first, second = order[positions - 1], order[positions]
-        end = replay.start[second] + duration[rows[second]]
-        duration[rows[first]] = end - replay.start[first]
-        return rows[~is_second]
 
     def match(
         self, choice: GraphChoice, rows: ReplayRows, ident: Ints, exec_id: int
