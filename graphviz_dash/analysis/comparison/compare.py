@@ -79,8 +79,6 @@ class TracedWork(Struct, frozen=True):
     """Wait times of collectives, by name of runs with other ranks."""
     lacks_clean_times: bool
     """True if no run was timed without a profiler."""
-    recorded_statistic: StepStatistic
-    """Statistic that compares recorded runs."""
 
     def compute_coverage(self, run: Run) -> Coverage | Missing:
         """Compute the share of the traced steps of ``run`` that ran from graphs."""
@@ -166,6 +164,7 @@ def collect_traced_work(
     traced_steps: TracedSteps,
     *,
     compared: bool,
+    lacks_clean_times: bool,
 ) -> TracedWork:
     """Collect the traced work of the runs; typical steps only if ``compared``."""
     steps_by_run = {
@@ -183,12 +182,8 @@ def collect_traced_work(
         for run in experiment.runs
         if run.replay_trace is not None
     }
-    lacks_clean_times = run_selection.is_untimed(experiment)
-    statistic = select_statistic(experiment.runs)
     if not compared:
-        return TracedWork(
-            steps_by_run, complete, integrity, {}, {}, {}, lacks_clean_times, statistic
-        )
+        return TracedWork(steps_by_run, complete, integrity, {}, {}, {}, lacks_clean_times)
     waits = compute_rank_waits(experiment)
     typical: dict[str, TypicalStep | Missing] = {}
     for number, run in enumerate(experiment.runs):
@@ -207,7 +202,6 @@ def collect_traced_work(
     return TracedWork(
         *(steps_by_run, complete, integrity, typical, last_arrivals, waits),
         lacks_clean_times=lacks_clean_times,
-        recorded_statistic=statistic,
     )
 
 
@@ -243,7 +237,14 @@ def compare_runs(
     )
     experiment = run_selection.exclude_examinations(experiment)
     baseline_run = run_selection.find_baseline(experiment, baseline or experiment.baseline)
-    work = collect_traced_work(experiment, replays, traced_steps, compared=baseline_run is not None)
+    work = collect_traced_work(
+        experiment,
+        replays,
+        traced_steps,
+        compared=baseline_run is not None,
+        lacks_clean_times=run_selection.is_untimed(experiment),
+    )
+    statistic = select_statistic(experiment.runs)
     predictions = EagerPredictions(work.steps, work.integrity)
     runs = []
     count = len(experiment.runs)
@@ -254,7 +255,7 @@ def compare_runs(
                     run,
                     baseline_run,
                     experiment,
-                    (work, predictions),
+                    (work, predictions, statistic),
                     replays=replays,
                     replays_match=replays_match,
                 )
@@ -275,12 +276,12 @@ def _compare_run(
     run: Run,
     explicit_baseline: Run | None,
     experiment: Experiment,
-    shared: tuple[TracedWork, EagerPredictions],
+    shared: tuple[TracedWork, EagerPredictions, StepStatistic],
     *,
     replays: MatchedReplays,
     replays_match: bool,
 ) -> RunComparison:
-    work, predictions = shared
+    work, predictions, statistic = shared
     traced_steps = work.steps[run.name]
     baseline = run_selection.find_baseline_of(run, explicit_baseline, experiment)
     baseline_run = None if isinstance(baseline, Missing) else baseline
@@ -299,7 +300,7 @@ def _compare_run(
         coverage=work.compute_coverage(run),
         waterfall=work.compute_waterfall(run, baseline),
         prediction=predict_from_baseline(run, baseline, predictions),
-        recorded_statistic=work.recorded_statistic,
+        recorded_statistic=statistic,
     )
     graph_prediction = predictions.get(run)
     figures = compute_metrics(inputs)
@@ -308,7 +309,7 @@ def _compare_run(
     )
     if not replays_match and figures["break_even"].value is not None:
         figures["break_even"] = make_missing_value("break_even", _WRONG_RESULT)
-    step = figures[work.recorded_statistic.metric if run.recording else "step_time"]
+    step = figures[statistic.metric if run.recording else "step_time"]
     speedup = figures["recorded_speedup" if run.recording else "speedup"]
     return RunComparison(
         run=run,
@@ -316,7 +317,7 @@ def _compare_run(
         baseline_run=baseline_run,
         is_baseline=is_baseline,
         metrics=tuple(figures.values()),
-        recorded_statistic=work.recorded_statistic,
+        recorded_statistic=statistic,
         outcome=decide_outcome(
             speedup, replays_match=replays_match, failed=bool(run.manifest.failures)
         ),

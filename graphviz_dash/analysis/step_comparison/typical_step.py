@@ -272,6 +272,10 @@ def _build_typical_step(
     nodes = sources[1]
     first = reads[0]
     items = _build_items(run, trace, first, sources)
+    medians = {
+        name: compute_medians([getattr(read, name) for read in reads])
+        for name in ("launch", "call", "start", "duration", "rank_wait", "waits")
+    }
     lanes = get_streams(trace.gpu)
     lane = np.unique(lanes[first.rows], return_inverse=True)[1].reshape(-1)
     edges = _find_edges(first, lane, nodes)
@@ -284,11 +288,7 @@ def _build_typical_step(
     return TypicalStep(
         run=run.name,
         items=items,
-        launch=compute_medians([read.launch for read in reads]),
-        call=compute_medians([read.call for read in reads]),
-        start=compute_medians([read.start for read in reads]),
-        duration=compute_medians([read.duration for read in reads]),
-        rank_wait=compute_medians([read.rank_wait for read in reads]),
+        **medians,
         meeting=first.meeting,
         lane=lane,
         group=first.group,
@@ -297,7 +297,6 @@ def _build_typical_step(
         step_times=step_times,
         step_ns=int(np.median([read.end - read.begin for read in reads])),
         cpu_ns=int(np.median([read.final or 0 for read in reads])),
-        waits=compute_medians([read.waits for read in reads]),
         return_ns=min(read.return_ns for read in reads),
         matching_steps=len(reads),
         traced_steps=step_count,
