@@ -86,9 +86,10 @@ def compute_step_metrics(run: Run) -> Iterable[MetricValue]:
         return
     missing_step = Missing(Fact.STEP_TIMES, "no synchronised iteration was timed")
     missing_interval = Missing(Fact.STEP_TIMES, "no back-to-back iteration was timed")
+    walls = get_step_times(clean)
     launches = [[step.launch_cpu_ns for step in steps] for steps in clean.process_steps]
     for metric, processes, missing in (
-        ("step_time", get_step_times(clean), missing_step),
+        ("step_time", walls, missing_step),
         ("step_interval", clean.process_back_to_back_ns, missing_interval),
         ("launch_cpu_time", launches, missing_step),
     ):

@@ -405,15 +405,15 @@ def assess_integrity(
     lost_work = max(int(np.count_nonzero(calls.is_lost)) - idless_kernels, 0)
     is_stray = kernel & ~has_launch & (correlation > 0)
     begin = get_column(trace.gpu, "ts")
-    delay_ns = max(clock_error_ns, measure_delay(steps, begin - launch_ns, has_launch))
-    stray = StrayKernels(begin, launch_ns, is_stray, (clock_error_ns, delay_ns))
     is_marked = bool(steps) and steps[0].method is not StepMethod.WHOLE
     # Without any pair of launch and kernel, the error of the clocks is unknown.
     has_launches = bool(has_launch[kernel].any()) or not is_stray.any()
     starts = get_column(trace.runtime, "ts")
     with_work = _find_complete_steps(calls, steps, correlation, has_launch, starts[partial])
-    incomplete = find_incomplete_launches(trace, links, steps) if is_marked else frozenset()
     empty = _find_empty_steps(trace, steps) if is_marked else frozenset()
+    incomplete = find_incomplete_launches(trace, links, steps) if is_marked else frozenset()
+    delay_ns = max(clock_error_ns, measure_delay(steps, begin - launch_ns, has_launch))
+    stray = StrayKernels(begin, launch_ns, is_stray, (clock_error_ns, delay_ns))
     has_id = get_column(trace.runtime, "correlation") > 0
     first_call_ns = int(starts[has_id].min(initial=trace.info.end_ns))
     return TraceIntegrity(
