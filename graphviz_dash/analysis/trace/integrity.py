@@ -19,7 +19,11 @@ from msgspec import Struct
 from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column
 from graphviz_dash.analysis.trace.api_calls import CallClass, find_captured, get_call_class
 from graphviz_dash.analysis.trace.lanes import Links, link_trace_launches
-from graphviz_dash.analysis.trace.lost_calls import find_incomplete_launches
+from graphviz_dash.analysis.trace.lost_calls import (
+    StrayKernels,
+    find_incomplete_launches,
+    measure_delay,
+)
 from graphviz_dash.analysis.trace.steps import (
     Step,
     StepMethod,
@@ -27,7 +31,6 @@ from graphviz_dash.analysis.trace.steps import (
     compute_wait_ends,
     find_steps,
 )
-from graphviz_dash.analysis.trace.stray_kernels import StrayKernels, measure_delay
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.trace import Trace
 from graphviz_dash.units import format_count, format_ns, pluralize
