@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import Mapping
 from typing import Final
@@ -86,3 +87,11 @@ def get_memory_limit(environment: Mapping[str, str] = os.environ) -> int:
         read_settings(environment).memory_bytes
         or (get_machine_memory() or _DEFAULT_MACHINE_BYTES) // 2
     )
+
+
+def is_loopback(host: str) -> bool:
+    """Check for an address or name that only this machine can reach."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

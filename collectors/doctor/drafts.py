@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from collectors.doctor.events import Event, Scalar, StepLog, TensorUse
 from collectors.doctor.places import SourceLocation
-from graphviz_dash.model.doctor import DetectionMethod, Evidence, Finding, RuleId, Severity
+from graphviz_dash.model.doctor import (
+    CheckStatus,
+    DetectionMethod,
+    Evidence,
+    Finding,
+    RuleCheck,
+    RuleId,
+    Severity,
+)
 
 _SHAPING: Final = frozenset(
     {"view", "_unsafe_view", "reshape", "expand", "slice", "slice_backward", "narrow", "arange"}
@@ -72,6 +80,19 @@ class FindingDraft:
             calls_per_step=self.calls_per_step,
             evidence=self.evidence,
         )
+
+
+def check_rules(
+    findings: Sequence[FindingDraft], explain_unchecked: Callable[[RuleId], str | None]
+) -> tuple[RuleCheck, ...]:
+    """Return the result for each rule; the function explains why a rule was not checked."""
+    broken = {draft.rule for draft in findings}
+    checks = []
+    for rule in RuleId:
+        reason = None if rule in broken else explain_unchecked(rule)
+        unbroken = CheckStatus.PASSED if reason is None else CheckStatus.NOT_CHECKED
+        checks.append(RuleCheck(rule, CheckStatus.FOUND if rule in broken else unbroken, reason))
+    return tuple(checks)
 
 
 def find_illegal_calls(log: StepLog, method: DetectionMethod) -> list[FindingDraft]:

@@ -19,6 +19,7 @@ from collectors.doctor.attempts import (
 from collectors.doctor.classify import classify_message, mentions_capture, read_first_line
 from collectors.doctor.drafts import (
     FindingDraft,
+    check_rules,
     find_cpu_work,
     find_differences,
     find_illegal_calls,
@@ -29,12 +30,10 @@ from collectors.doctor.replays import ReplayComparison, compare_replay
 from collectors.driver.topology import call
 from collectors.workloads import Step
 from graphviz_dash.model.doctor import (
-    CheckStatus,
     DetectionMethod,
     DoctorReport,
     Evidence,
     OutputCheck,
-    RuleCheck,
     RuleId,
     Severity,
 )
@@ -52,7 +51,13 @@ _NEEDS_CAPTURE: Final = (
     RuleId.REPLAY_DIFFERS,
     RuleId.DEFERRED_FREE,
 )
-_NEEDS_PROGRAM: Final = (RuleId.COLLECTED_GRAPH, RuleId.FAILED_CAPTURE_POOL)
+_OWN_CAPTURES: Final = "the doctor makes each capture of a workload itself; pass a program"
+_UNCHECKED: Final = {
+    RuleId.DEFAULT_STREAM: "the doctor captures the step itself, on a separate stream",
+    RuleId.NO_WARMUP: "the doctor warms up the step itself",
+    RuleId.COLLECTED_GRAPH: _OWN_CAPTURES,
+    RuleId.FAILED_CAPTURE_POOL: _OWN_CAPTURES,
+}
 _TOLERANCE: Final = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 2e-2}
 """Largest relative difference that another cuBLAS workspace explains."""
 
@@ -104,6 +109,7 @@ def examine_step(step: Step, warmup: int, steps: int) -> DoctorReport:
     findings = _merge_illegal(captures, eager) + silent
     if captures.finished and captures.watch is not None:
         findings += find_deferred_frees(captures.watch)
+    no_replay = comparison.reason or _explain_noise(comparison.outputs)
     return DoctorReport(
         subject="workload",
         captured=captures.finished and not captures.findings,
@@ -113,8 +119,8 @@ def examine_step(step: Step, warmup: int, steps: int) -> DoctorReport:
         operators=len(logs[-1].events),
         replays=1 if captures.finished and comparison.reason is None else 0,
         findings=tuple(draft.to_finding() for draft in findings),
-        checks=_build_checks(
-            findings, captures, steps, comparison.reason or _explain_noise(comparison.outputs)
+        checks=check_rules(
+            findings, lambda rule: _explain_unchecked(rule, captures, steps, no_replay)
         ),
         outputs=comparison.outputs,
     )
@@ -248,34 +254,18 @@ def _find_unexplained(outputs: Sequence[OutputCheck]) -> list[FindingDraft]:
     ]
 
 
-def _build_checks(
-    findings: Sequence[FindingDraft], captures: CaptureOutcome, steps: int, no_replay: str | None
-) -> tuple[RuleCheck, ...]:
-    broken = {draft.rule for draft in findings}
-    checks = []
-    for rule in RuleId:
-        if rule in broken:
-            checks.append(RuleCheck(rule, CheckStatus.FOUND))
-        elif rule is RuleId.DEFAULT_STREAM:
-            reason = "the doctor captures the step itself, on a separate stream"
-            checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, reason))
-        elif rule is RuleId.NO_WARMUP:
-            reason = "the doctor warms up the step itself"
-            checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, reason))
-        elif rule in _NEEDS_PROGRAM:
-            reason = "the doctor makes each capture of a workload itself; pass a program"
-            checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, reason))
-        elif rule in _NEEDS_CAPTURE and not captures.finished:
-            reason = "no capture reached the end of the step"
-            checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, reason))
-        elif rule is RuleId.REPLAY_DIFFERS and no_replay is not None:
-            checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, no_replay))
-        elif steps < 2 and rule in _NEEDS_TWO_STEPS:
-            reason = "only one eager step was observed; use --steps 2 or more"
-            checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, reason))
-        else:
-            checks.append(RuleCheck(rule, CheckStatus.PASSED))
-    return tuple(checks)
+def _explain_unchecked(
+    rule: RuleId, captures: CaptureOutcome, steps: int, no_replay: str | None
+) -> str | None:
+    if rule in _UNCHECKED:
+        return _UNCHECKED[rule]
+    if rule in _NEEDS_CAPTURE and not captures.finished:
+        return "no capture reached the end of the step"
+    if rule is RuleId.REPLAY_DIFFERS:
+        return no_replay
+    if steps < 2 and rule in _NEEDS_TWO_STEPS:
+        return "only one eager step was observed; use --steps 2 or more"
+    return None
 
 
 _NEEDS_TWO_STEPS: Final = (RuleId.MOVED_INPUT, RuleId.CHANGING_SHAPE, RuleId.CHANGING_SCALAR)
@@ -290,7 +280,6 @@ def _report_own_failure(rule: RuleId, error: RuntimeError) -> DoctorReport:
         message=read_first_line(error),
         ends_capture=True,
     )
-    reason = "the step failed in its first run"
     return DoctorReport(
         subject="workload",
         captured=False,
@@ -300,11 +289,6 @@ def _report_own_failure(rule: RuleId, error: RuntimeError) -> DoctorReport:
         operators=None,
         replays=0,
         findings=(draft.to_finding(),),
-        checks=tuple(
-            RuleCheck(checked, CheckStatus.FOUND)
-            if checked is rule
-            else RuleCheck(checked, CheckStatus.NOT_CHECKED, reason)
-            for checked in RuleId
-        ),
+        checks=check_rules([draft], lambda _: "the step failed in its first run"),
         outputs=(),
     )

@@ -36,6 +36,7 @@ from collectors.doctor.calls import observe
 from collectors.doctor.conditionals import find_body_collectives, has_caller
 from collectors.doctor.drafts import (
     FindingDraft,
+    check_rules,
     find_cpu_work,
     find_differences,
     find_illegal_calls,
@@ -49,11 +50,9 @@ from collectors.guard import Guard
 from collectors.program.hooks import OutermostCalls, watch_optimizer_steps
 from collectors.program.launcher import get_scratch_folder, get_settings
 from graphviz_dash.model.doctor import (
-    CheckStatus,
     DetectionMethod,
     DoctorReport,
     Evidence,
-    RuleCheck,
     RuleId,
     Severity,
 )
@@ -303,19 +302,9 @@ class _ProgramDoctor:
             operators=len(logs[-1].events) if logs else None,
             replays=sum(self._replays.values()),
             findings=tuple(draft.to_finding() for draft in findings),
-            checks=tuple(self._check_rule(rule, findings, logs) for rule in RuleId),
+            checks=check_rules(findings, lambda rule: self._explain_unchecked(rule, logs)),
             outputs=(),
         )
-
-    def _check_rule(
-        self, rule: RuleId, findings: list[FindingDraft], logs: list[StepLog]
-    ) -> RuleCheck:
-        if any(draft.rule is rule for draft in findings):
-            return RuleCheck(rule, CheckStatus.FOUND)
-        reason = self._explain_unchecked(rule, logs)
-        if reason is None:
-            return RuleCheck(rule, CheckStatus.PASSED)
-        return RuleCheck(rule, CheckStatus.NOT_CHECKED, reason)
 
     def _explain_unchecked(self, rule: RuleId, logs: list[StepLog]) -> str | None:
         if rule is RuleId.REPLAY_DIFFERS:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Final
 
-from graphviz_dash import __version__
+from msgspec.structs import replace
+
 from graphviz_dash.analysis.trace.steps import StepMethod, find_steps
-from graphviz_dash.bundle.write import compute_sha256
+from graphviz_dash.bundle.write import compute_sha256, create_manifest
 from graphviz_dash.importers.environment import (
     build_environment,
     find_main_device,
@@ -20,8 +20,6 @@ from graphviz_dash.importers.run_contents import RunContents
 from graphviz_dash.ingest.formats.registry import get_reading_method
 from graphviz_dash.ingest.kineto.trace_head import TraceHead, read_head
 from graphviz_dash.model.run import (
-    FORMAT_NAME,
-    FORMAT_VERSION,
     ExecutionMode,
     FileRole,
     Manifest,
@@ -60,13 +58,9 @@ def build_imported_manifest(
     rank = head.rank if head else None
     environment, recorded = build_environment(trace, head), get_recording_time(trace)
     gpu = environment.gpu.name if environment.gpu else None
-    return Manifest(
-        format=FORMAT_NAME,
-        version=FORMAT_VERSION,
-        tool_version=__version__,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=command,
-        workload=WorkloadInfo(
+    manifest = create_manifest(
+        command,
+        WorkloadInfo(
             name=group.name,
             factory=IMPORTED_FACTORY,
             seed=None,
@@ -74,21 +68,17 @@ def build_imported_manifest(
             iterations=0,
             traced_iterations=_count_marked_steps(trace) if trace else 0,
         ),
-        mode=mode,
-        rank=rank.rank if rank else None,
-        group=RankGroup(
-            rank.world_size,
-            find_main_device(trace),
-            {},
-            format_job_name(rank.world_size, gpu, recorded),
-        )
-        if rank
-        else None,
-        status="complete",
-        failures=(),
-        absent=contents.absent,
-        environment=environment,
-        files=(),
+        mode,
+        environment,
+        contents.absent,
+    )
+    if rank is None:
+        return replace(manifest, sources=sources, recorded_at=recorded)
+    job = format_job_name(rank.world_size, gpu, recorded)
+    return replace(
+        manifest,
+        rank=rank.rank,
+        group=RankGroup(rank.world_size, find_main_device(trace), {}, job),
         sources=sources,
         recorded_at=recorded,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import ipaddress
 import os
 import secrets
 import signal
@@ -22,7 +21,12 @@ from msgspec import Struct
 from graphviz_dash.bundle.files import build_folder_error, check_utf8
 from graphviz_dash.bundle.staging import remove_abandoned_folders
 from graphviz_dash.errors import InputError, MissingRequirementError
-from graphviz_dash.server_settings import SCRATCH_NAME, STARTED_IN_VARIABLE, ServerSettings
+from graphviz_dash.server_settings import (
+    SCRATCH_NAME,
+    STARTED_IN_VARIABLE,
+    ServerSettings,
+    is_loopback,
+)
 
 T = TypeVar("T")
 
@@ -158,7 +162,7 @@ def serve_folders(folders: tuple[Path, ...], serving: ServeOptions) -> None:
     settings = build_settings(serving)
     command = build_server_command(serving.host, serving.port, folders)
     click.echo(format_address(serving.host, serving.port, settings))
-    if not settings.requires_token and not _is_loopback(serving.host):
+    if not settings.requires_token and not is_loopback(serving.host):
         click.echo(_NO_TOKEN_WARNING, err=True)
     click.echo("Press Ctrl-C to stop", err=True)
     sys.stdout.flush()
@@ -198,7 +202,7 @@ def check_port_free(host: str, port: int) -> None:
 def build_settings(serving: ServeOptions) -> ServerSettings:
     """Build the server settings. A token is generated if required, or by default if other machines
     can reach the server."""
-    requires_token = not _is_loopback(serving.host) if serving.token is None else serving.token
+    requires_token = not is_loopback(serving.host) if serving.token is None else serving.token
     return ServerSettings(
         token=secrets.token_urlsafe(24) if requires_token else None,
         requires_token=requires_token,
@@ -206,13 +210,6 @@ def build_settings(serving: ServeOptions) -> ServerSettings:
         supervised=True,
         memory_bytes=serving.memory_bytes,
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def format_address(host: str, port: int, settings: ServerSettings) -> str:

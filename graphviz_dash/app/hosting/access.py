@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import streamlit as st
 from msgspec import Struct
 
-from graphviz_dash.server_settings import ServerSettings, read_settings
+from graphviz_dash.server_settings import ServerSettings, is_loopback, read_settings
 
 _LOOPBACK_NAME: Final = "localhost"
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443", "ws": "80", "wss": "443"}
@@ -91,14 +91,6 @@ def _parse_address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address |
         return ipaddress.ip_address(name)
     except ValueError:
         return None
-
-
-def is_loopback(address: str) -> bool:
-    """Test if a server on ``address`` is reachable from this machine only."""
-    if address == _LOOPBACK_NAME:
-        return True
-    number = _parse_address(address)
-    return number is not None and number.is_loopback
 
 
 def build_access(address: str | None, settings: ServerSettings) -> Access:

@@ -91,5 +91,4 @@ def _explain_missing_idle(run: RunComparison) -> str:
 def _format_iterations_title(result: Comparison) -> str:
     clean = any(run.run.clean for run in result.runs)
     recorded = any(run.run.recording for run in result.runs)
-    kinds = " and ".join(["Step times, unprofiled"] * clean + ["Recorded steps"] * recorded)
-    return f"{kinds}"
+    return " and ".join(["Step times, unprofiled"] * clean + ["Recorded steps"] * recorded)

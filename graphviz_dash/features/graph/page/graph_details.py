@@ -8,6 +8,7 @@ import numpy as np
 import streamlit as st
 from msgspec.structs import replace
 
+from graphviz_dash.analysis.graph.nesting import find_root
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.efficiency.narrative import format_term, format_work
 from graphviz_dash.features.efficiency.page.panel import show_efficiency_panel
@@ -121,7 +122,8 @@ def _show_node(selection: SelectedExperiment, owner: tuple[str, str, int]) -> No
     run, graph, index = owner
     matched = get_node_replays(selection.key, run)
     durations = matched.get_samples(graph, index) if matched else np.zeros(0)
-    outer = _find_outer_graph(selection, run, graph)
+    by_id = {other.id: other for other in STORE.get_run(selection.key, run).graphs}
+    outer = find_root(by_id[graph], by_id)
     times = get_measured_graph(selection.key, run, outer)
     table = get_nodes(selection.key, run, graph)
     row = get_whole_graph(selection.key, run, outer).find_place(graph, index) or 0
@@ -169,19 +171,6 @@ def _find_runs(
         (runs for runs in concurrency.conditionals if (runs.graph, runs.node) == (graph, index)),
         None,
     )
-
-
-def _find_outer_graph(selection: SelectedExperiment, run_name: str, graph_id: str) -> str:
-    """Return the launched graph: this one, or the one that contains it."""
-    parents = {
-        graph.id: graph.parent
-        for run in selection.experiment.runs
-        if run.name == run_name
-        for graph in run.graphs
-    }
-    while (parent := parents.get(graph_id)) is not None:
-        graph_id = parent[0]
-    return graph_id
 
 
 def show_perfetto_launches(address: GraphAddress) -> None:

@@ -6,7 +6,7 @@ The row of the selected node is first and selected. Selecting a row updates the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import streamlit as st
 
@@ -41,7 +41,7 @@ def show_node_table(full_graph: ExpandedGraph, identity: str, selected: int | No
         )
         rows = [row for row in full_graph.table.rows if not query or _matches(row, query)]
         first = _get_first_node(f"{_PICKED}-{identity}", selected)
-        rows = _move_to_front(rows, [row.node.index == first for row in rows])
+        rows.sort(key=lambda row: row.node.index != first)
         key = f"nodes-{identity}-{query}-{first}"
         _show_table(full_graph, rows, key, first, f"{_PICKED}-{identity}")
 
@@ -54,12 +54,6 @@ def _matches(row: NodeRow, query: str) -> bool:
 def _get_first_node(slot: str, selected: int | None) -> int | None:
     """Return the selected node, unless selected in the table itself."""
     return selected if selected != st.session_state.get(slot) else st.session_state.get(f"{slot}+")
-
-
-def _move_to_front(rows: list[Any], is_first: list[bool]) -> list[Any]:
-    return [row for row, first in zip(rows, is_first, strict=True) if first] + [
-        row for row, first in zip(rows, is_first, strict=True) if not first
-    ]
 
 
 def _show_table(

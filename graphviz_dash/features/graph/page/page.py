@@ -226,13 +226,9 @@ def _show_fault(location: LocatedFault, number: int) -> None:
             icon=":material/my_location:",
             key=f"fault-{number}",
             type="tertiary",
-            on_click=url_state.only_on_this_page(_select),
+            on_click=url_state.only_on_this_page(_select_node),
             args=(node,),
         )
-
-
-def _select(node: int) -> None:
-    url_state.set_parameters({"node": str(node)})
 
 
 _FIRST_LINES: Final = 4
