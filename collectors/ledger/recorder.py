@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import torch
 from msgspec.structs import replace
 
-from collectors.allocator.captures import list_pool_operations
+from collectors.allocator.captures import CaptureOperations, list_pool_operations
 from collectors.allocator.expandable import predict_saving
 from collectors.allocator.history import AllocationWatch
 from collectors.allocator.holders import TensorHolders
@@ -100,7 +100,7 @@ class LedgerRecorder:
         """
         self._expandable_saving: int | None = None
         self._first_operation = 0
-        self._pool_operations: dict[str, tuple[int, ...]] = {}
+        self._pool_operations: dict[str, CaptureOperations] = {}
         self.count_replays: Callable[[], int] = lambda: 0
         self._replays_before = 0
         self._origin = read_process_start()
@@ -436,6 +436,9 @@ class LedgerRecorder:
             }
         self.add_span(SpanKind.RECORDER, "allocations", begin, perf_counter_ns())
 
+    def _get_operations(self, graph_id: str) -> CaptureOperations:
+        return self._pool_operations.get(graph_id) or CaptureOperations(None, None)
+
     def _read_uuid(self) -> str | None:
         if self._device is None:
             return None
@@ -470,7 +473,8 @@ class LedgerRecorder:
                     first_replay_ns=self._convert_time(graph.first_replay),
                     failure=graph.failure,
                     held_bytes=graph.held_bytes,
-                    pool_operations=self._pool_operations.get(graph.id),
+                    pool_operations=self._get_operations(graph.id).operations,
+                    pool_stream=self._get_operations(graph.id).stream,
                 )
                 for graph in tuple(self._graphs.values())
             ),

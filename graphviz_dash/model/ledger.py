@@ -211,8 +211,10 @@ class GraphStart(Struct, frozen=True, forbid_unknown_fields=True):
     end of the capture, in bytes. None if unknown."""
     pool_operations: tuple[int, ...] | None = None
     """Operations in private pools from the start of its capture to that of the next. A positive
-    number allocates bytes, as requested; -k frees the k-th last allocation. None if not recorded.
-    """
+    number allocates bytes, as requested; -k frees the k-th last allocation. None if not recorded,
+    or with several streams."""
+    pool_stream: Count | None = None
+    """Stream of these allocations, in order of appearance. None without any."""
 
 
 class Ledger(Struct, frozen=True, forbid_unknown_fields=True):

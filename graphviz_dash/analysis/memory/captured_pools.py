@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import combinations
@@ -42,6 +42,8 @@ class PoolCapture(Struct, frozen=True):
 
     key: CaptureKey
     operations: tuple[PoolOperation, ...]
+    stream: int | None = None
+    """Streams do not share memory."""
 
 
 class FamilyPool(Struct, frozen=True):
@@ -131,7 +133,7 @@ def build_family_pool(run: Run, family: int) -> FamilyPool | Missing:
                 counts[key] += 1
             elif len(owners) + operation >= 0:
                 operations.append(_build_free(owners[operation], key, captures))
-        captures.append(PoolCapture(key, tuple(operations)))
+        captures.append(PoolCapture(key, tuple(operations), graph.pool_stream))
     used = {graph.graph for graph in ledger.graphs if graph.pool in pools}
     captures = [c for c in captures if c.key[0] == family or ledger.graphs[c.key[1]].graph in used]
     pool_bytes = sum(cost.pool_growth_bytes or 0 for cost in loop.graphs if cost.pool in pools)
@@ -142,8 +144,8 @@ def build_family_pool(run: Run, family: int) -> FamilyPool | Missing:
 
 def simulate_pool(captures: Iterable[PoolCapture]) -> int:
     """Return the bytes that the pool reserves for ``captures``."""
-    pool = PrivatePool()
-    live: dict[tuple[CaptureKey, int], PoolBlock] = {}
+    pools: defaultdict[int | None, PrivatePool] = defaultdict(PrivatePool)
+    live: dict[tuple[CaptureKey, int], tuple[PrivatePool, PoolBlock]] = {}
     previous: dict[int, CaptureKey] = {}
     for capture in captures:
         family = capture.key[0]
@@ -153,11 +155,13 @@ def simulate_pool(captures: Iterable[PoolCapture]) -> int:
                 owner = previous.get(family, owner)
             label = owner, operation.number
             if operation.size:
-                live[label] = pool.allocate(operation.size)
+                pool = pools[capture.stream]
+                live[label] = pool, pool.allocate(operation.size)
             elif label in live:
-                pool.free(live.pop(label))
+                pool, block = live.pop(label)
+                pool.free(block)
         previous[family] = capture.key
-    return pool.reserved_bytes
+    return sum(pool.reserved_bytes for pool in pools.values())
 
 
 def _explain(reason: str) -> Missing:
@@ -195,7 +199,7 @@ def _separate_first(members: Sequence[PoolCapture]) -> PoolCapture | None:
         if operation.size:
             numbers[operation.number] = number
         operations.append(replace(operation, number=number))
-    return None if remaining else PoolCapture(first.key, tuple(operations))
+    return None if remaining else replace(first, operations=tuple(operations))
 
 
 def _is_equal(operation: PoolOperation, template: PoolOperation, number: int) -> bool:
@@ -225,7 +229,7 @@ def _build_member(
             replace(part, size=sizes[part.number]) if part.size and part.number >= 0 else part
             for part in first.operations
         )
-    return PoolCapture((first.key[0], size), operations)
+    return PoolCapture((first.key[0], size), operations, first.stream)
 
 
 def _interpolate(members: Sequence[PoolCapture], size: int) -> tuple[PoolOperation, ...] | None:

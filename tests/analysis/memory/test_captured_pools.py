@@ -1,19 +1,26 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gzip
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.memory.captured_pools import FamilyPool, build_family_pool
+from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.ledger import Ledger
+from graphviz_dash.model.loop import ProgramLoop
 from tests.captured_pools import Program, record
 from tests.ledgers import make_ledger
 from tests.loops import make_server
 
+CASES = Path(__file__).parents[2] / "cases" / "pools"
 MIB = 1 << 20
 SIZES = (8, 16, 24, 32, 48)
+SMALL = {*range(4, 257, 4)} - {16, 64, 128, 192, 256}
 
 
 def build(folder: Path, sizes: Sequence[int] = SIZES, odd: int | None = None) -> FamilyPool:
@@ -67,6 +74,53 @@ def test_a_prediction_needs_equal_captures_of_at_least_three_sizes(tmp_path: Pat
     odd = build(tmp_path / "odd", (8, 16, 24), odd=16)
     reason = "the allocations of the sizes differ by more than their size"
     assert explain(odd, (8, 16, 24, 32)) == reason
+
+
+def test_streams_do_not_share_memory(tmp_path: Path) -> None:
+    program = Program().capture(sorted(SIZES, reverse=True))
+    starts = [replace(start, pool_stream=place % 2) for place, start in enumerate(program.starts)]
+    program.starts = starts
+    missing = build_family_pool(record(make_server(tmp_path, sizes=SIZES), program), 0)
+    assert isinstance(missing, Missing)
+    assert missing.reason == "a simulation of the allocator does not reproduce its pool"
+
+
+@pytest.mark.parametrize(
+    ("engine", "sizes", "growth"),
+    [
+        # Sizes above the largest of the recording, then also without some, in MiB on an H200.
+        ("vllm", {"piecewise": ((128, 256, 512), ())}, (22, 22)),
+        ("vllm", {"piecewise": ((200, 800), (40, 48, 56))}, (42, 40)),
+        ("vllm", {"piecewise": ((304, 544, 784, 1_024), ())}, (44, 44)),
+        ("sglang", {"decode": ((40, 48), ()), "prefill": ((320, 384, 512), ())}, (0, 0)),
+        ("sglang", {"decode": ((), (1, 2, 4, 12, 24)), "prefill": ((640, 960), SMALL)}, (12, 12)),
+        ("sglang", {"decode": ((40, 48), ()), "prefill": ((448, 640, 832, 1_024), ())}, (12, 12)),
+    ],
+)
+def test_pools_of_engines_are_predicted_within_5_percent(
+    tmp_path: Path,
+    engine: str,
+    sizes: dict[str, tuple[Sequence[int], Iterable[int]]],
+    growth: tuple[int, int],
+) -> None:
+    def read(part: str) -> bytes:
+        return gzip.decompress((CASES / f"{engine}-{part}.json.gz").read_bytes())
+
+    loop = msgspec.json.decode(read("loop"), type=ProgramLoop)
+    ledger = msgspec.json.decode(read("ledger"), type=Ledger)
+    run = replace(load_run(make_server(tmp_path), traces=False), loop=loop, ledger=ledger)
+    measured, predicted = growth
+    total = 0
+    for index, family in enumerate(loop.families):
+        added, removed = sizes.get(family.name, ((), ()))
+        pool = build_family_pool(run, index)
+        assert isinstance(pool, FamilyPool)
+        present = {member.key[0] for member in family.members if member.key is not None}
+        prediction = pool.predict({*present, *added} - set(removed))
+        assert not isinstance(prediction, Missing)
+        total += prediction - pool.reserved_bytes
+    assert total == predicted * MIB
+    assert abs(predicted - measured) <= 0.05 * measured
 
 
 def test_a_pool_that_the_simulation_does_not_reproduce_is_not_predicted(tmp_path: Path) -> None:

@@ -27,8 +27,13 @@ def test_operations_of_private_pools_are_assigned_to_captures() -> None:
     mib = 1 << 20
     history = AllocationHistory(before, rows, after)
     assert list_pool_operations(history, (1, 7)) == (
-        (8 * mib, 4 * mib, -2, 2 * mib, -2),
-        (3 * mib, -2),
+        (0, (8 * mib, 4 * mib, -2, 2 * mib, -2)),
+        (0, (3 * mib, -2)),
     )
     # The first capture starts after the first allocation of its pool.
-    assert list_pool_operations(history, (2,)) == ((4 * mib, 2 * mib, -2, 3 * mib, -2),)
+    assert list_pool_operations(history, (2,)) == ((0, (4 * mib, 2 * mib, -2, 3 * mib, -2)),)
+    # Another stream in the second capture, and in a part of the first one.
+    rows[-3] = rows[-3]._replace(stream=7)
+    history = AllocationHistory(before, rows, after)
+    assert list_pool_operations(history, (1, 7, 9))[1:] == ((1, (3 * mib, -2)), (None, ()))
+    assert list_pool_operations(history, (1,)) == ((0, None),)
