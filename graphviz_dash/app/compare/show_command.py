@@ -51,14 +51,15 @@ def show(run: Path, count: int, everything: bool, as_json: bool) -> None:
     loaded = open_run(Path(os.path.abspath(run)))
     result = compare_runs(Experiment(loaded.path.parent, (loaded,))).runs[0]
     tables = list(build_tables(loaded).values())
-    measured = analyze_run(loaded, tables)
-    operators = find_step_operators(loaded, load_sibling_plans(loaded))
-    parallel = predict_run_parallel(loaded, measured, tables, operators)
     figures = _select_standalone_figures(result)
     if not (everything or as_json):
         with limit_output(everything=False):
             print_run_summary(result, figures, tables)
-    elif as_json:
+        return
+    measured = analyze_run(loaded, tables)
+    operators = find_step_operators(loaded, load_sibling_plans(loaded))
+    parallel = predict_run_parallel(loaded, measured, tables, operators)
+    if as_json:
         print_json("show", build_run_document(result, figures, tables, measured, parallel, count))
     else:
         print_run(result, figures, tables, measured, parallel, count)
