@@ -265,10 +265,10 @@ class Alternation:
             return
         self._phase, self._window_from = _WINDOW, self._replays
         recorder = self._recorder
-        skip = max(0, recorder._since_capture - 1)
+        skip = max(0, recorder._series.since_capture - 1)
         recorder._settings = replace(recorder._settings, skip=skip)
         # Counted with the earlier setting.
-        recorder._plain_steps = 0
+        recorder._series.plain_steps = 0
 
     def _wait_for_window(self) -> None:
         assert self._hooks is not None

@@ -112,6 +112,11 @@ class ProfilerWatch:
         self._left.append(session)
 
     @property
+    def is_running(self) -> bool:
+        """True while the program has prepared or started a profiler."""
+        return bool(self._threads)
+
+    @property
     def has_sessions(self) -> bool:
         """True if a session waits for its thread."""
         return bool(self._left)

@@ -53,7 +53,7 @@ from collectors.program.process_facts import (
 from collectors.program.profiler_watch import ProfilerWatch
 from collectors.program.progress import FLUSH_S, ProgressFiles
 from collectors.program.startup import StartupLedger
-from collectors.program.steps import StepClock
+from collectors.program.steps import StepClock, StepSeries
 from collectors.program.watch import (
     COUNTER,
     ReplayCounter,
@@ -80,7 +80,9 @@ of a language model makes up to 200."""
 _CALLS_BEFORE_CAPTURE: Final = 500
 """Calls of compiled methods that are no steps before the first capture: an engine warms up."""
 
-_SERVED: Final = (BoundaryKind.LABEL, BoundaryKind.ENGINE)
+_LABEL: Final = BoundaryKind.LABEL
+_ENGINE: Final = BoundaryKind.ENGINE
+_SERVED: Final = (_LABEL, _ENGINE)
 """Kinds of steps with occasional captures: all steps without a capture count towards the start of
 the window, not only those after the last capture."""
 
@@ -171,18 +173,14 @@ class ProgramRecorder:
             self._profilers,
         )
         self._progress = ProgressFiles(folder)
-        self._series = 0
+        self._series = StepSeries()
         self._ended = self._gave_up = False
         self._flushes = 0
         self._earlier = earlier
         self._captures: dict[str, _Capture] = {}
+        self._counters: list[ReplayCounter] = []
         self._open: list[_Capture] = []
-        self._times: list[int] = []
         self._halfway: dict[str, int] = {}
-        self._drain_ns: int | None = None
-        self._since_capture = 0
-        self._last = 0
-        self._plain_steps = 0
         self._profiler_seen = False
         self._compiled = CompileRecorder(guard)
         self._compiled_told = 0
@@ -190,7 +188,6 @@ class ProgramRecorder:
         self._strangers = 0
         self._calls_before_replay = 0
         self._previous: dict[int, ReplayCounter] = {}
-        self._is_special = True
         self._compiled_calls = CompiledCalls(self._handle_compiled_call, guard)
         self._forwards = OutermostCalls(
             self._handle_call, guard, self.loop.record_module_return, self._compiled_calls.start
@@ -214,7 +211,7 @@ class ProgramRecorder:
         self._folder.put(IDENTITY_FILE, self._identity)
         if self._settings.window or self._settings.attribute:
             self._window.prepare()
-            self._profilers.start()
+        self._profilers.start()
         self._compiled.start()
         self._optimizers.start()
         self._forwards.start()
@@ -248,7 +245,7 @@ class ProgramRecorder:
 
     def disable(self) -> None:
         """Stop recording in a forked child, without changes to the parent's files."""
-        self._stopped = self._is_special = True
+        self._stopped = self._series.is_special = True
         self.loop.stop_ticking()
         self._compiled.stop()
         self._profilers.disable()
@@ -313,6 +310,7 @@ class ProgramRecorder:
             capture.from_compiler = _is_compiled_capture(caller)
             self.loop.start_capture(facts)
             self._captures[counter.id] = capture
+            self._counters.append(counter)
         attach(graph, counter)
         if facts.engine is None and name is None and not capture.from_compiler:
             self._forwards.begin_capture()
@@ -331,7 +329,7 @@ class ProgramRecorder:
         with self._guard:
             self._ledger.begin_capture(counter.id, begin)
         self._open.append(capture)
-        self._is_special, self._plain_steps = True, 0
+        self._series.is_special, self._series.plain_steps = True, 0
         capture.began = perf_counter_ns()
         return counter
 
@@ -403,7 +401,7 @@ class ProgramRecorder:
         """Handle a replay that may end a step. Raises nothing."""
         # Most replays delay a step, and are handled like the last one of their graph.
         tick = counter.tick
-        if tick is not None and not self._is_special:
+        if tick is not None and not self._series.is_special:
             thread, previous, follows = get_ident(), self._previous, counter.follows
             if follows is None or follows is previous.get(thread):
                 previous[thread] = counter
@@ -415,9 +413,9 @@ class ProgramRecorder:
                         return
                     if clock.count_other(kind, candidate):
                         return
-                elif thread == clock.thread and self._is_plain_step():
-                    clock.begin_step()
-                    self._count_plain_step(thread)
+                elif thread == clock.thread and (now := self._series.end_plain_step()):
+                    clock.steps += 1
+                    self.loop.log.note_step((_STEP, 0, thread, now, now))
                     return
                 with self._guard:
                     clock.handle_tick(*tick)
@@ -449,7 +447,7 @@ class ProgramRecorder:
 
     def _update_special(self) -> None:
         """Update whether replays need more than a tick. Call after each change."""
-        self._is_special = (
+        self._series.is_special = (
             self._stopped
             or bool(self._open)
             or self._window.profiling
@@ -472,7 +470,7 @@ class ProgramRecorder:
         self._ledger.recorder.record_first_launch(counter.id, start_ns, end)
 
     def _count_replays(self) -> int:
-        return sum(capture.counter.replays for capture in tuple(self._captures.values()))
+        return sum(counter.replays for counter in self._counters)
 
     def _check_limit(self, capture: _Capture | None) -> None:
         """Count a replay, and close the window during a step with too many events."""
@@ -567,11 +565,11 @@ class ProgramRecorder:
         return True
 
     def _handle_scope_end(self, engine: str | None) -> None:
-        kind = BoundaryKind.LABEL if engine is None else BoundaryKind.ENGINE
+        kind = _LABEL if engine is None else _ENGINE
         clock, thread = self._clock, get_ident()
-        if kind is clock.boundary_kind and clock.anchor == thread and self._is_plain_step():
-            clock.begin_step()
-            self._count_plain_step(None)
+        # The event of the scope is also that of the step.
+        if kind is clock.boundary_kind and thread == clock.anchor and self._series.end_plain_step():
+            clock.steps += 1
         elif engine is None:
             self._handle_tick(kind, thread, "the block of a collectors.label ends")
         else:
@@ -591,45 +589,30 @@ class ProgramRecorder:
     def _handle_step_start(self) -> None:
         for capture in tuple(self._captures.values()):
             capture.counter.tick = None
-        if self._drain_ns is None:
+        if self._series.drain_ns is None:
             self._clear_times()
 
     def _handle_step_end(self) -> None:
-        if self._is_plain_step():
-            self._count_plain_step(get_ident())
-            return
-        self._handle_special_step_end(perf_counter_ns())
-        self._plain_steps = self._count_plain_steps()
-
-    def _is_plain_step(self) -> bool:
-        """Return whether the end of this step only adds a time."""
-        return bool(
-            self._plain_steps and not (self._is_special or torch.autograd._profiler_enabled())
-        )
-
-    def _count_plain_step(self, thread: int | None) -> None:
-        """Count a step that ends in ``thread``. None if its scope is recorded."""
-        now = perf_counter_ns()
-        self._plain_steps -= 1
-        if thread is not None:
-            self.loop.log.note_step((_STEP, 0, thread, now, now))
-        self._since_capture += 1
-        if self._drain_ns is None:
-            self._times.append(now - self._last)
-            self._last = now
+        now = self._series.end_plain_step()
+        if now:
+            self.loop.log.note_step((_STEP, 0, get_ident(), now, now))
+        else:
+            self._handle_special_step_end(perf_counter_ns())
+            self._series.plain_steps = self._count_plain_steps()
 
     def _count_plain_steps(self) -> int:
         """Return the number of steps from now on that only add a time, unless a capture, another
         kind of step or a profiler follows."""
-        skip, steps, times = self._settings.skip, self._since_capture, len(self._times)
-        if self._is_special or self._attributing.profiling or not self._last:
+        series, skip = self._series, self._settings.skip
+        if series.is_special or not (series.last and self._flusher.started):
             return 0
-        if not self._flusher.started:
+        if self._attributing.profiling or self._profilers.is_running:
             return 0
+        steps = series.since_capture
         # At each of these numbers, something else happens.
         limits = [skip // 2 - steps, skip - steps]
-        if self._drain_ns is None:
-            limits += [KEPT // 2 - times, KEPT - times]
+        if series.drain_ns is None:
+            limits += [KEPT // 2 - len(series.times), KEPT - len(series.times)]
         if steps >= skip and not self._window.done:
             return 0
         return min((limit - 1 for limit in limits if limit > 0), default=0)
@@ -647,18 +630,18 @@ class ProgramRecorder:
                 self._handle_window_end(is_step_end=True)
             return
         if not (has_served_kind and self._step_captured):
-            self._since_capture += 1
+            self._series.since_capture += 1
         self._step_captured = False
         self._note_profilers()
-        if self._drain_ns is None:
+        if self._series.drain_ns is None:
             self._time(now)
         skip = self._settings.skip
-        if self._since_capture == skip // 2:
+        if self._series.since_capture == skip // 2:
             for capture in self._captures.values():
                 capture.halfway = capture.counter.replays
-        if not window.done and self._since_capture >= skip and self._is_window_due():
+        if not window.done and self._series.since_capture >= skip and self._is_window_due():
             self._open_window()
-        elif window.done and self._drain_ns is not None:
+        elif window.done and self._series.drain_ns is not None:
             self._stop_ticking()
             self._begin_rest(is_step_end=True)
 
@@ -689,7 +672,7 @@ class ProgramRecorder:
             for capture in self._captures.values()
         )
         must_wait = self._window.measure_step(replay_events)
-        return self._since_capture > self._settings.skip and not must_wait
+        return self._series.since_capture > self._settings.skip and not must_wait
 
     def _is_window_complete(self) -> bool:
         """Check if the window contains all graphs that it should.
@@ -707,30 +690,28 @@ class ProgramRecorder:
 
     def _time(self, now: int) -> None:
         """Record the time of the step that ends now. The first step only starts the series."""
-        if not self._last:
+        series = self._series
+        if not series.last:
             _wait_for_gpu()
-            self._last = perf_counter_ns()
+            series.last = perf_counter_ns()
             return
-        self._times.append(now - self._last)
-        self._last = now
-        if len(self._times) == KEPT // 2:
+        series.add_time(now)
+        if len(series.times) == KEPT // 2:
             self._halfway = {each: own.counter.replays for each, own in self._captures.items()}
-        if len(self._times) >= KEPT:
+        if len(series.times) >= KEPT:
             self._end_times()
 
     def _end_times(self) -> None:
         """End the series of times with a wait for the GPU, whose remaining work belongs to it."""
-        if self._drain_ns is None and self._times:
+        if self._series.drain_ns is None and self._series.times:
             begin = perf_counter_ns()
             _wait_for_gpu()
-            self._drain_ns = perf_counter_ns() - begin
+            self._series.drain_ns = perf_counter_ns() - begin
 
     def _clear_times(self) -> None:
-        self._times.clear()
-        self._series += 1
-        self._last = self._plain_steps = 0
+        self._series.restart()
         if self._clock.boundary_kind not in _SERVED:
-            self._since_capture = 0
+            self._series.since_capture = 0
 
     def _handle_window_end(self, *, is_step_end: bool = False) -> None:
         for capture in self._captures.values():
@@ -760,11 +741,11 @@ class ProgramRecorder:
             self._attributing.end_capture()
             duration_ns = perf_counter_ns() - capture.began
             capture.capture_ns = max(0, duration_ns - capture.reading_ns)
-        self._step_captured, self._plain_steps = True, 0
+        self._step_captured, self._series.plain_steps = True, 0
         self._calls_before_replay = 0
         # Steps with a capture are special, and so are all steps before them.
         if not self._window.profiling and not self._stopped:
-            self._drain_ns = None
+            self._series.drain_ns = None
             self._clear_times()
         return capture
 
@@ -780,13 +761,14 @@ class ProgramRecorder:
             self.loop.rest.begin(counters, self._clock.boundary_kind, self._halfway, after)
 
     def _stop_ticking(self) -> None:
-        self._stopped = self._is_special = True
+        self._stopped = self._series.is_special = True
         self._compiled_calls.stop()
         self.loop.stop_ticking()
         self._optimizers.stop()
 
     def _handle_profiler_start(self) -> None:
-        self._profiler_seen = self._profiler_seen or self._drain_ns is None
+        self._profiler_seen = self._profiler_seen or self._series.drain_ns is None
+        self._series.plain_steps = 0
         self.loop.record_profiler()
         # The program's profiler uses CUPTI immediately.
         self.end_traces(detach=False, end=WindowEnd.PROFILER)
@@ -829,13 +811,14 @@ class ProgramRecorder:
 
     def _write_progress(self) -> None:
         series = self._series
-        times, drain_ns = self._times[self._progress.count_times(series) :], self._drain_ns
-        if series != self._series:
+        number, drain_ns = series.number, series.drain_ns
+        times = series.times[self._progress.count_times(number) :]
+        if number != series.number:
             # Another series started in the meantime; the next flush writes it.
             return
-        replays = [capture.counter.replays for capture in tuple(self._captures.values())]
+        replays = [counter.replays for counter in self._counters]
         self._progress.write(
-            series, times, drain_ns, self._clock.steps, self.loop.log.dropped, replays
+            number, times, drain_ns, self._clock.steps, self.loop.log.dropped, replays
         )
 
     def _write_code_files(self) -> None:
@@ -894,8 +877,8 @@ class ProgramRecorder:
             skip_steps=self._settings.skip,
             requested_window_steps=self._settings.window,
             steps=self._clock.steps,
-            step_ns=tuple(self._times),
-            final_wait_ns=self._drain_ns,
+            step_ns=tuple(self._series.times),
+            final_wait_ns=self._series.drain_ns,
             window_steps=self._window.marked,
             window_missing_reason=self._window.refused,
             profiler_active=self._profiler_seen,

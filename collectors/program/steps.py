@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import get_ident
+from time import perf_counter_ns
 from typing import Final
 
 from graphviz_dash.model.recording import BoundaryKind
@@ -31,6 +32,64 @@ BOUNDED: Final = (BoundaryKind.EXPLICIT, BoundaryKind.OPTIMIZER)
 _ORDER: Final = {kind: number for number, kind in enumerate(BoundaryKind)}
 
 
+class StepSeries:
+    """Times of steps since the last capture.
+
+    In slots, because an access to each one delays the program.
+    """
+
+    __slots__ = (
+        "drain_ns",
+        "is_special",
+        "last",
+        "number",
+        "plain_steps",
+        "since_capture",
+        "times",
+    )
+
+    def __init__(self) -> None:
+        self.is_special = True
+        """The end of a step may need more than a time."""
+        self.plain_steps = 0
+        """Number of steps from now on whose ends only add a time."""
+        self.since_capture = 0
+        """Steps since the last capture, or without a capture if the program serves requests."""
+        self.times: list[int] = []
+        """Step times in ns."""
+        self.last = 0
+        """End of the last step by the performance counter. 0 before the first."""
+        self.drain_ns: int | None = None
+        """Wait for the GPU after the last time, in ns. None if the series continues."""
+        self.number = 0
+
+    def end_plain_step(self) -> int:
+        """Count a step that ends now if its end only adds a time.
+
+        Returns the time by the performance counter, or 0 without counting anything. Raises nothing.
+        """
+        if not self.plain_steps or self.is_special:
+            return 0
+        now = perf_counter_ns()
+        self.plain_steps -= 1
+        self.since_capture += 1
+        if self.drain_ns is None:
+            self.times.append(now - self.last)
+            self.last = now
+        return now
+
+    def add_time(self, now: int) -> None:
+        """Add the time of the step that ends now."""
+        self.times.append(now - self.last)
+        self.last = now
+
+    def restart(self) -> None:
+        """Start another series of times."""
+        self.times.clear()
+        self.number += 1
+        self.last = self.plain_steps = 0
+
+
 class StepClock:
     """Converts ticks into steps. Calls ``ended`` at the end of each step, in the anchor's thread,
     and ``began`` at the first step of a new anchor."""
@@ -39,6 +98,8 @@ class StepClock:
         self.boundary_kind: BoundaryKind | None = None
         self.boundary: str | None = None
         self.steps = 0
+        """Number of steps. A caller that handles the end of a step itself, in the anchor's thread,
+        adds it."""
         self.anchor: object = None
         """Candidate that ends steps."""
         self.thread = 0
@@ -47,6 +108,7 @@ class StepClock:
         self._began = began
         self._is_ending = False
         self._others: dict[object, int] = {}
+        self._others_step = 0
 
     def is_relevant(self, kind: BoundaryKind) -> bool:
         """Check if ticks of ``kind`` can count: no more reliable kind has ticked."""
@@ -56,23 +118,17 @@ class StepClock:
             or _ORDER[kind] < _ORDER[self.boundary_kind]
         )
 
-    def begin_step(self) -> None:
-        """Count the end of a step that the caller handles itself, in the anchor's thread. Raises
-        nothing."""
-        self.steps += 1
-        if self._others:
-            self._others.clear()
-
     def count_other(self, kind: BoundaryKind, candidate: object) -> bool:
         """Count a tick of ``candidate`` if it neither ends a step nor makes it the anchor. Returns
         False otherwise: then the tick must be handled. The first tick of a step need not be
         counted. Raises nothing."""
         if kind is not self.boundary_kind or candidate == self.anchor or self._is_ending:
             return False
-        ticks = self._others.get(candidate, 1) + 1
+        others = self._get_others()
+        ticks = others.get(candidate, 1) + 1
         if ticks >= PATIENCE or kind in _SERVED:
             return False
-        self._others[candidate] = ticks
+        others[candidate] = ticks
         return True
 
     def rename(self, candidate: object, boundary: str) -> None:
@@ -90,7 +146,7 @@ class StepClock:
         if kind is self.boundary_kind:
             if candidate == self.anchor:
                 if get_ident() == self.thread:
-                    self.begin_step()
+                    self.steps += 1
                     self._is_ending = True
                     try:
                         self._ended()
@@ -98,12 +154,19 @@ class StepClock:
                         self._is_ending = False
             # Ending a step can be slow, and other threads tick in the meantime.
             elif not self._is_ending:
-                others = self._others
+                others = self._get_others()
                 others[candidate] = ticks = others.get(candidate, 0) + 1
                 if ticks >= 2 and (ticks >= PATIENCE or kind in _SERVED):
                     self._set_anchor(kind, candidate, boundary)
         elif not self._is_ending and self.is_relevant(kind):
             self._set_anchor(kind, candidate, boundary)
+
+    def _get_others(self) -> dict[object, int]:
+        """Return the ticks of other candidates in the current step."""
+        if self._others_step != self.steps:
+            self._others_step = self.steps
+            self._others.clear()
+        return self._others
 
     def _set_anchor(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
         self.boundary_kind, self.anchor, self.boundary = kind, candidate, boundary

@@ -20,8 +20,8 @@ Tick: TypeAlias = Callable[[str | None], None]
 _SCOPE: Final = int(EventKind.SCOPE)
 
 
-class LabelNotes:
-    """Destination of the blocks of labels."""
+class StepNotes:
+    """Destination of labelled blocks and of steps of an engine."""
 
     __slots__ = ("guard", "log", "tick")
 
@@ -29,7 +29,7 @@ class LabelNotes:
         self.log = log
         self.guard = guard
         self.tick: Tick | None = tick
-        """Called at the end of each block; None once the recorder stopped."""
+        """Called at the end of each one; None once the recorder stopped."""
 
 
 class LabelScope:
@@ -42,7 +42,7 @@ class LabelScope:
     __slots__ = ("_begin", "notes", "number")
 
     number: int
-    notes: LabelNotes
+    notes: StepNotes
     _begin: int
 
     def __enter__(self) -> None:

@@ -17,7 +17,7 @@ from collectors.program.loop.engines.captures import (
     read_numbers,
     read_record_fields,
 )
-from collectors.program.loop.engines.steps import EngineReports, EngineStep
+from collectors.program.loop.engines.steps import EngineReports
 from collectors.program.loop.engines.watch import EngineWatch
 from collectors.program.loop.events import (
     EVENTS_FILE,
@@ -27,9 +27,10 @@ from collectors.program.loop.events import (
     LoopFacts,
     LoopLog,
     PassFacts,
+    ScopeFacts,
 )
 from collectors.program.loop.gpu_times import GpuTimes, ReplayTimer
-from collectors.program.loop.labels import LabelNotes, LabelScope, Said, Tick, label_facts
+from collectors.program.loop.labels import LabelScope, Said, StepNotes, Tick, label_facts
 from collectors.program.loop.memory_costs import (
     Pool,
     PoolBytes,
@@ -38,8 +39,6 @@ from collectors.program.loop.memory_costs import (
 )
 from collectors.program.rest import Rest
 
-_SCOPE: Final = int(EventKind.SCOPE)
-_SIZE: Final = int(EventKind.SIZE)
 _SHAPES = 4
 """Maximum number of recorded input shapes per module, without weights."""
 _PASSES: Final = 10_000
@@ -60,7 +59,7 @@ class LoopRecorder:
         self._engine_capture_bytes: int | None = None
         self._folder = folder
         self._guard = guard
-        self._notes = LabelNotes(self.log, guard, tick)
+        self._notes = StepNotes(self.log, guard, tick)
         self._gpu_times = GpuTimes(self.log)
         self._graphs: list[GraphFacts] = []
         self._labels: dict[object, int] = {}
@@ -80,7 +79,7 @@ class LoopRecorder:
         self._pools: dict[Pool, PoolBytes] = {}
         self._private_bytes = 0
         self._outside: dict[int, int] = {}
-        reports = EngineReports(self._handle_engine_step, self._handle_capture_bytes)
+        reports = EngineReports(self._notes, self._get_scope_number, self._handle_capture_bytes)
         self._engines = EngineWatch(reports, guard)
 
     def start(self) -> None:
@@ -236,22 +235,13 @@ class LoopRecorder:
         """Stop reporting ends of steps."""
         self._notes.tick = None
 
-    def _handle_engine_step(self, engine: str, step: EngineStep, begin: int) -> None:
-        with self._guard:
-            if self._engine is None:
-                self.rest.end()
-            self._engine = engine
-            self.serves = True
-            number, thread = self.log.scopes.get(step.scope), get_ident()
-            if number is None:
-                number = self.log.get_scope_number(step.scope)
-            event: tuple[int, ...] = (_SCOPE, number, thread, begin, perf_counter_ns())
-            if step.size is not None:
-                # Apart from the scope: there may be many sizes.
-                event += (_SIZE, step.size, thread, begin, step.requests or 0)
-            self.log.note_scope(event)
-            if self._notes.tick is not None:
-                self._notes.tick(engine)
+    def _get_scope_number(self, engine: str, scope: ScopeFacts) -> int:
+        """Return the number of a scope of ``engine``."""
+        if self._engine is None:
+            self.rest.end()
+        self._engine = engine
+        self.serves = True
+        return self.log.get_scope_number(scope)
 
     def _handle_capture_bytes(self, size: int) -> None:
         with self._guard:

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from types import FrameType, ModuleType
 from typing import Any, Final
 
-from collectors.guard import Guard
 from collectors.program.loop.engines.frames import read_variables
 from collectors.program.loop.engines.steps import (
     EngineReports,
     EngineStep,
+    FindScope,
+    ReadStep,
     follow_capture,
     follow_steps,
 )
@@ -34,17 +35,13 @@ _PHASES: Final = {
 """Phases of forward modes. Other modes run no requests of the target model."""
 
 
-def _follow_runner(
-    module: ModuleType, reports: EngineReports, guard: Guard
-) -> tuple[Callable[[], None], ...]:
+def _follow_runner(module: ModuleType, reports: EngineReports) -> tuple[Callable[[], None], ...]:
     version = getattr(sys.modules["sglang"], "__version__", "")
     engine = f"SGLang {version}".rstrip()
     runner = module.ModelRunner
     return (
-        follow_steps(runner, "forward", engine, _read_step, reports.report_step, guard),
-        follow_capture(
-            runner, "init_device_graphs", _read_bytes, reports.report_capture_bytes, guard
-        ),
+        follow_steps(runner, "forward", engine, _build_reader, reports),
+        follow_capture(runner, "init_device_graphs", _read_bytes, reports),
     )
 
 
@@ -56,16 +53,23 @@ def _read_bytes(runner: Any, _result: Any) -> float | None:
     return None if usage is None else usage * 2**30
 
 
-def _read_step(runner: Any, batch: Any, *_args: Any, **_kwargs: Any) -> EngineStep | None:
-    """Read the forward batch. None for a drafting model and for a step without requests."""
-    phase = _PHASES.get(batch.forward_mode.name)
-    requests = batch.batch_size
-    if phase is None or not requests or getattr(runner, "is_draft_worker", False):
-        return None
-    if phase is Phase.DECODE:
-        return EngineStep(ScopeFacts.build_for_graphs(phase, (_DECODE,)), requests, requests)
-    tokens = len(batch.input_ids)
-    return EngineStep(ScopeFacts.build_for_graphs(phase, (_PREFILL,)), tokens, requests)
+def _build_reader(find_scope: FindScope) -> ReadStep:
+    numbers: dict[Phase, int] = {}
+
+    def read_step(runner: Any, batch: Any, *_args: Any, **_kwargs: Any) -> EngineStep | None:
+        """Read the forward batch. None for a drafting model and for a step without requests."""
+        phase = _PHASES.get(batch.forward_mode.name)
+        requests = batch.batch_size
+        if phase is None or not requests or getattr(runner, "is_draft_worker", False):
+            return None
+        is_decode = phase is Phase.DECODE
+        number = numbers.get(phase)
+        if number is None:
+            family = _DECODE if is_decode else _PREFILL
+            number = numbers[phase] = find_scope(ScopeFacts.build_for_graphs(phase, (family,)))
+        return number, requests if is_decode else len(batch.input_ids), requests
+
+    return read_step
 
 
 def read_capture(frame: FrameType) -> CaptureFacts | None:

@@ -2,50 +2,47 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, NamedTuple, TypeAlias
+from functools import partial, wraps
+from threading import get_ident
+from time import perf_counter_ns
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from msgspec import Struct
+from collectors.guard import HIDDEN_FRAME, hide_frame
+from collectors.program.loop.events import EventKind, ScopeFacts
+from collectors.program.loop.labels import StepNotes
 
-from collectors.guard import HIDDEN_FRAME, Guard
-from collectors.program.loop.events import ScopeFacts
-
-
-class EngineStep(Struct, frozen=True):
-    """Facts about a step from an engine."""
-
-    scope: ScopeFacts
-    size: int | None
-    """Requested size in units of the padded axis, or None."""
-    requests: int | None
+_SCOPE: Final = int(EventKind.SCOPE)
+_SIZE: Final = int(EventKind.SIZE)
 
 
-ReportStep: TypeAlias = Callable[[str, EngineStep, int], None]
-"""Receives the engine with version, facts about a step, and its start."""
+EngineStep: TypeAlias = tuple[int, int, int]
+"""Number of the scope, requested size in units of the padded axis, and number of requests."""
 
-ReportCaptureBytes: TypeAlias = Callable[[int], None]
-"""Receives the engine's measured memory of all captures, in bytes."""
+FindScope: TypeAlias = Callable[[ScopeFacts], int]
+"""Returns the number of a scope."""
+
+ReadStep: TypeAlias = Callable[..., "EngineStep | None"]
+"""Reads the facts of a step from the arguments of the wrapped method. None for calls that are no
+steps."""
 
 
 class EngineReports(NamedTuple):
     """Receivers of an engine's facts."""
 
-    report_step: ReportStep
-    report_capture_bytes: ReportCaptureBytes
+    notes: StepNotes
+    get_scope_number: Callable[[str, ScopeFacts], int]
+    """Receives the engine with version and a scope. Returns the number of the scope."""
+    report_capture_bytes: Callable[[int], None]
+    """Receives the engine's measured memory of all captures."""
 
-
-ReadStep: TypeAlias = Callable[..., "EngineStep | None"]
-"""Reads the facts of a step from the arguments of the wrapped method. None for calls that are no
-steps."""
 
 ReadBytes: TypeAlias = Callable[[Any, Any], "float | None"]
 """Reads the memory of all captures, in bytes, from runner and result. None if unknown."""
 
 
 def follow_capture(
-    owner: Any, name: str, read: ReadBytes, report: ReportCaptureBytes, guard: Guard
+    owner: Any, name: str, read: ReadBytes, reports: EngineReports
 ) -> Callable[[], None]:
     """Report the memory that an engine measured in the method ``name`` of ``owner``, if any.
 
@@ -59,10 +56,10 @@ def follow_capture(
     def capture(self: Any, *args: Any, **kwargs: Any) -> Any:
         with HIDDEN_FRAME:
             result = original(self, *args, **kwargs)
-        with guard:
+        with reports.notes.guard:
             capture_bytes = read(self, result)
             if capture_bytes is not None and capture_bytes > 0:
-                report(int(capture_bytes))
+                reports.report_capture_bytes(int(capture_bytes))
         return result
 
     setattr(owner, name, capture)
@@ -75,16 +72,25 @@ def follow_capture(
 
 
 def follow_steps(
-    owner: Any, name: str, engine: str, read: ReadStep, report: ReportStep, guard: Guard
+    owner: Any,
+    name: str,
+    engine: str,
+    build_reader: Callable[[FindScope], ReadStep],
+    reports: EngineReports,
 ) -> Callable[[], None]:
-    """Report each call of the method ``name`` of the class ``owner`` to ``report``.
+    """Report each call of the method ``name`` of the class ``owner``.
 
-    Returns a function that restores the method. An error of ``read``, such as one from an unknown
+    Returns a function that restores the method. An error of the reader, such as one from an unknown
     version of the engine, ends reading.
     """
     original = getattr(owner, name)
+    read = build_reader(partial(reports.get_scope_number, engine))
+    notes = reports.notes
+    guard, log = notes.guard, notes.log
     is_readable = True
 
+    # A step of the program leaves the processor's caches without our objects, so that each further
+    # function or object costs up to 5 µs.
     @wraps(original)
     def run_step(self: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal is_readable
@@ -94,13 +100,22 @@ def follow_steps(
             with guard:
                 step = read(self, *args, **kwargs)
                 is_readable = True
-        begin = time.perf_counter_ns()
+        begin = perf_counter_ns()
         try:
-            with HIDDEN_FRAME:
-                return original(self, *args, **kwargs)
+            return original(self, *args, **kwargs)
+        except BaseException as error:
+            hide_frame(error)
+            raise
         finally:
             if step is not None:
-                report(engine, step, begin)
+                number, size, requests = step
+                thread = get_ident()
+                # Apart from the scope: there may be many sizes.
+                event = _SCOPE, number, thread, begin, perf_counter_ns()
+                log.note_scope((*event, _SIZE, size, thread, begin, requests))
+                if notes.tick is not None:
+                    with guard:
+                        notes.tick(engine)
 
     setattr(owner, name, run_step)
 

@@ -7,21 +7,31 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from collectors.guard import Guard
-from collectors.program.loop.engines.steps import EngineReports, EngineStep, follow_steps
+from collectors.program.loop.engines.steps import (
+    EngineReports,
+    EngineStep,
+    FindScope,
+    ReadStep,
+    follow_steps,
+)
 from collectors.program.loop.labels import label_facts
 from graphviz_dash.model.loop import Phase
 
 
-def _follow_runner(
-    module: ModuleType, reports: EngineReports, guard: Guard
-) -> tuple[Callable[[], None], ...]:
+def _follow_runner(module: ModuleType, reports: EngineReports) -> tuple[Callable[[], None], ...]:
     engine = f"transformers {sys.modules['transformers'].__version__}"
     runner = module.ModelRunner
-    return (follow_steps(runner, "compute_batch", engine, _read_step, reports.report_step, guard),)
+    return (follow_steps(runner, "compute_batch", engine, _build_reader, reports),)
 
 
-def _read_step(runner: Any, *_args: Any, **_kwargs: Any) -> EngineStep:
+def _build_reader(find_scope: FindScope) -> ReadStep:
+    def read_step(runner: Any, *_args: Any, **_kwargs: Any) -> EngineStep:
+        return _read_batch(runner, find_scope)
+
+    return read_step
+
+
+def _read_batch(runner: Any, find_scope: FindScope) -> EngineStep:
     """Read facts of the next batch. Asynchronous batches alternate between two sets of graphs."""
     batch = requests = runner.inputs_and_outputs
     if hasattr(batch, "io_pairs"):
@@ -39,7 +49,7 @@ def _read_step(runner: Any, *_args: Any, **_kwargs: Any) -> EngineStep:
     axes = ("tokens",) if batch.use_block_table else ("tokens", "cache", *kinds)
     numbers = dict(zip(axes, key, strict=True))
     scope = label_facts(name, None, phase, numbers, label=False)
-    return EngineStep(scope, batch.total_seqlen_q, count)
+    return find_scope(scope), batch.total_seqlen_q, count
 
 
 RUNNERS: Final = {"transformers.generation.continuous_batching.model_runner": _follow_runner}

@@ -7,15 +7,16 @@ vLLM has two model runners, in ``vllm.v1.worker.gpu_model_runner`` and, since 0.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import FrameType, ModuleType
 from typing import Any, Final
 
-from collectors.guard import Guard
 from collectors.program.loop.engines.frames import read_variables
 from collectors.program.loop.engines.steps import (
     EngineReports,
     EngineStep,
+    FindScope,
+    ReadStep,
     follow_capture,
     follow_steps,
 )
@@ -28,18 +29,18 @@ _PIECEWISE: Final = "piecewise"
 _DECODE_FAMILIES: Final = (_FULL_DECODE, _FULL, _PIECEWISE)
 _MIXED_FAMILIES: Final = (_FULL, _PIECEWISE)
 
+_DECODE: Final = Phase.DECODE
+
 _MAIN_MANAGER: Final = "ModelCudaGraphManager"
 
 
-def _follow_runner(
-    module: ModuleType, reports: EngineReports, guard: Guard
-) -> tuple[Callable[[], None], ...]:
+def _follow_runner(module: ModuleType, reports: EngineReports) -> tuple[Callable[[], None], ...]:
     version = getattr(sys.modules["vllm"], "__version__", "")
     engine = f"vLLM {version}".rstrip()
     runner = module.GPUModelRunner
     return (
-        follow_steps(runner, "execute_model", engine, _read_step, reports.report_step, guard),
-        follow_capture(runner, "capture_model", _read_bytes, reports.report_capture_bytes, guard),
+        follow_steps(runner, "execute_model", engine, _build_reader, reports),
+        follow_capture(runner, "capture_model", _read_bytes, reports),
     )
 
 
@@ -47,23 +48,34 @@ def _read_bytes(_runner: Any, result: Any) -> int | None:
     return result if type(result) is int else None
 
 
-def _read_step(
-    runner: Any, output: Any, _tensors: Any = None, dummy_run: bool = False, **_kwargs: Any
-) -> EngineStep | None:
-    """Read the scheduler's output. None for a dummy run or a step without tokens."""
-    tokens = output.total_num_scheduled_tokens
-    if dummy_run or not tokens:
-        return None
-    counts = output.num_scheduled_tokens.values()
-    most_tokens = max(counts)
-    # A decode step has at least one token of each request.
-    decode = 1 if most_tokens == 1 else _read_decode_length(runner)
-    if most_tokens <= decode:
-        scope = ScopeFacts.build_for_graphs(Phase.DECODE, _DECODE_FAMILIES)
-    else:
-        phase = Phase.MIXED if min(counts) <= decode else Phase.PREFILL
-        scope = ScopeFacts.build_for_graphs(phase, _MIXED_FAMILIES)
-    return EngineStep(scope, tokens, len(counts))
+def _build_reader(find_scope: FindScope) -> ReadStep:
+    numbers: dict[Phase, int] = {}
+
+    def read_step(
+        runner: Any, output: Any, _tensors: Any = None, dummy_run: bool = False, **_kwargs: Any
+    ) -> EngineStep | None:
+        """Read the scheduler's output. None for a dummy run or a step without tokens."""
+        tokens = output.total_num_scheduled_tokens
+        if dummy_run or not tokens:
+            return None
+        counts = output.num_scheduled_tokens
+        requests = len(counts)
+        # Each request has at least one token.
+        phase = _DECODE if tokens == requests else _find_phase(runner, counts.values())
+        number = numbers.get(phase)
+        if number is None:
+            families = _DECODE_FAMILIES if phase is _DECODE else _MIXED_FAMILIES
+            number = numbers[phase] = find_scope(ScopeFacts.build_for_graphs(phase, families))
+        return number, tokens, requests
+
+    return read_step
+
+
+def _find_phase(runner: Any, counts: Collection[int]) -> Phase:
+    decode = _read_decode_length(runner)
+    if max(counts) <= decode:
+        return Phase.DECODE
+    return Phase.MIXED if min(counts) <= decode else Phase.PREFILL
 
 
 def _read_decode_length(runner: Any) -> int:

@@ -12,7 +12,7 @@ from collectors.guard import Guard
 from collectors.program.loop.engines import sglang, transformers, vllm
 from collectors.program.loop.engines.steps import EngineReports
 
-_Follow: TypeAlias = Callable[[ModuleType, EngineReports, Guard], tuple[Callable[[], None], ...]]
+_Follow: TypeAlias = Callable[[ModuleType, EngineReports], tuple[Callable[[], None], ...]]
 
 _ENGINES: Final[Mapping[str, _Follow]] = transformers.RUNNERS | vllm.RUNNERS | sglang.RUNNERS
 
@@ -48,4 +48,4 @@ class EngineWatch:
 
     def _watch_module(self, follow: _Follow, module: ModuleType) -> None:
         with self._guard:
-            self._restore += follow(module, self._reports, self._guard)
+            self._restore += follow(module, self._reports)
