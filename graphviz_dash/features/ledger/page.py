@@ -73,8 +73,7 @@ def _show_memory(selection: SelectedExperiment, report: LedgerReport) -> None:
         ("ledger-memory", report.run, scale),
         lambda theme: draw_memory_ledger(memory, theme, log=scale == _LOG),
     )
-    if chart is not None:
-        draw_figure(chart, "ledger-memory")
+    draw_figure(chart, "ledger-memory")
     columns = build_size_columns(label for label, _ in report.key_moments)
     parts, totals = list_size_rows(report)
     show_markup(format_row_table(columns, [("Parts", parts), ("Total", totals)]))
@@ -110,8 +109,7 @@ def _show_startup(selection: SelectedExperiment, report: LedgerReport) -> None:
     chart = get_figure(
         selection.key, ("ledger-startup", report.run), lambda theme: draw_startup(startup, theme)
     )
-    if chart is not None:
-        draw_figure(chart, "ledger-startup")
+    draw_figure(chart, "ledger-startup")
     parts, totals = list_time_rows(startup)
     show_markup(format_row_table(TIME_COLUMNS, [("Parts", parts), ("Total", totals)]))
 

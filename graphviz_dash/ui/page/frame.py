@@ -88,7 +88,9 @@ def flush_to_browser() -> None:
 
 
 def draw_figure(figure: Any, key: str) -> None:
-    """Draw a themed Plotly figure, with legend and axis title as HTML that wraps."""
+    """Draw a themed Plotly figure, if any, with legend and axis title as HTML that wraps."""
+    if figure is None:
+        return
     bare = {"displayModeBar": False, "displaylogo": False}
     # With a fixed height the page is laid out before Plotly is loaded.
     height: Any = figure.layout.height or "content"

@@ -80,8 +80,7 @@ def show_parallel_plans(result: Comparison) -> None:
         st.header(f"{escape_markdown(run.name)}: the step on several streams", anchor=False)
         show_markup(*(format_text("p", line) for line in describe_plan(run.name, plan)))
         curve = draw_plan_memory(plan, get_theme())
-        if curve is not None:
-            draw_figure(curve, f"{run.name}-plan-memory")
+        draw_figure(curve, f"{run.name}-plan-memory")
         rows = [build_attempt_row(plan, attempt) for attempt in sort_attempts(plan)]
         st.dataframe(
             {

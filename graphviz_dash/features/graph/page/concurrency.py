@@ -16,7 +16,6 @@ from graphviz_dash.features.graph.page.state.graphs import GraphAddress
 from graphviz_dash.features.graph.page.state.streams import (
     find_tried_plan,
     get_parallel_prediction,
-    get_plan,
 )
 from graphviz_dash.features.prediction.analysis.contention import Contention, find_contentions
 from graphviz_dash.features.prediction.analysis.measured import get_times_by_streams
@@ -33,6 +32,7 @@ from graphviz_dash.ui.page.markup import (
     show_paragraph,
 )
 from graphviz_dash.ui.page.tables import show_rows
+from graphviz_dash.ui.state.store import STORE
 
 _MAX_EDGES: Final = 500
 _MAX_CONTENTIONS: Final = 40
@@ -45,7 +45,7 @@ def show_streams_panel(address: GraphAddress, full_graph: ExpandedGraph, theme: 
     if isinstance(prediction, Missing):
         show_caption(f"No prediction: {prediction.reason}.")
         return
-    captured_plan = get_plan(*address[:2])
+    captured_plan = STORE.get_run(*address[:2]).parallel
     finding, *_ = describe_parallel(address[1], captured_plan, prediction)
     show_paragraph(finding, "said")
     measured = {} if plan is None else get_times_by_streams(plan)
@@ -101,8 +101,7 @@ def show_concurrency_panel(
         return
     chart = draw_schedule(outcome.measured, theme)
     show_markup(*_format_findings(describe_concurrency(outcome)))
-    if chart is not None:
-        draw_figure(chart, "schedules")
+    draw_figure(chart, "schedules")
     if not outcome.measured.edges:
         return
     show_fold(

@@ -74,9 +74,9 @@ def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None
     st.header(title, anchor=False)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="budgets"):
         today = len({member.size for member in report.members if member.size})
-        graphs = _read_limit("graphs", "Max sizes", f"{today} (current)", 1)
-        memory = _read_limit("memory", "Max memory (MiB)", "any", 1)
-        startup = _read_limit("startup", "Max startup (ms)", "any", 1)
+        graphs = _read_limit("graphs", "Max sizes", f"{today} (current)")
+        memory = _read_limit("memory", "Max memory (MiB)", "any")
+        startup = _read_limit("startup", "Max startup (ms)", "any")
     budget = Budget(
         None if graphs is None else min(graphs, _MAX_GRAPHS),
         None if memory is None else memory << 20,
@@ -99,8 +99,7 @@ def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None
     with right:
         chart_key = ("ladder", run, family, budget)
         chart = get_figure(key, chart_key, lambda theme: draw_ladder(result, theme), Extent.OUTLINE)
-        if chart is not None:
-            draw_figure(chart, f"ladder-{key}-{run}-{family}-{budget}")
+        draw_figure(chart, f"ladder-{key}-{run}-{family}-{budget}")
     notes = (
         fastest,
         describe_ceiling(result),
@@ -128,7 +127,7 @@ def _show_sizes(text: str) -> None:
     show_markup(format_element("pre", code, "sizes", tabindex="0", title="Copy sizes"))
 
 
-def _read_limit(name: str, label: str, placeholder: str, minimum: int) -> int | None:
+def _read_limit(name: str, label: str, placeholder: str) -> int | None:
     """Show a field stored as a URL parameter; None if empty."""
     parameter = url_state.get_value(name) or ""
     number = (
@@ -136,14 +135,14 @@ def _read_limit(name: str, label: str, placeholder: str, minimum: int) -> int | 
         if parameter.isascii() and parameter.isdecimal() and len(parameter) < 9
         else None
     )
-    limit = number if number is None or number >= minimum else minimum
+    limit = None if number is None else max(number, 1)
 
     def pick(new: Any) -> None:
         url_state.set_parameters({name: None if new is None else str(int(new))})
 
     st.number_input(
         label,
-        min_value=minimum,
+        min_value=1,
         step=1,
         value=None,
         placeholder=placeholder,

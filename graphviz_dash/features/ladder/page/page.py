@@ -245,8 +245,7 @@ def show_comparison_panel(key: str, reports: Sequence[LoopReport], family: str) 
     for sentence in describe_size_comparison(compared):
         show_paragraph(sentence, "said")
     chart = draw_size_comparison(compared, get_theme())
-    if chart is not None:
-        draw_figure(chart, f"compared-{key}-{family}")
+    draw_figure(chart, f"compared-{key}-{family}")
     show_markup(format_element("div", _format_table(compared), "scroll"))
     if len(compared.rows) > _ROWS:
         st.caption(f"The first {_ROWS} of {format_count(len(compared.rows))} keys.")

@@ -153,8 +153,7 @@ def show_costs_panel(key: str, number: int, family: FamilyReport) -> None:
     chart = get_figure(
         key, chart_key, lambda theme: draw_cumulative_costs(family, theme), Extent.OUTLINE
     )
-    if chart is not None:
-        draw_figure(chart, f"stairs-{key}-{family.index}")
+    draw_figure(chart, f"stairs-{key}-{family.index}")
 
 
 def show_modes_panel(report: LoopReport) -> None:

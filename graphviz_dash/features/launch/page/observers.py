@@ -20,6 +20,7 @@ from graphviz_dash.ui.page.markup import (
     escape_html,
     format_element,
     format_table,
+    format_text,
     show_caption,
     show_markup,
     show_paragraph,
@@ -97,7 +98,7 @@ def _show_observer_table(effect: ObserverEffect) -> None:
     head = [
         "",
         *(
-            f'<abbr title="{escape_html(explanation)}">{escape_html(title)}</abbr>'
+            format_text("abbr", title, title=explanation)
             for title, explanation in observers.MEASURE_TITLES.values()
         ),
     ]
@@ -108,9 +109,7 @@ def _show_observer_table(effect: ObserverEffect) -> None:
         for measure in StepMeasure:
             cell = row.effects.get(measure)
             if cell is None:
-                cells.append(
-                    f'<span class="absent" title="{escape_html(row.absent[measure])}">–</span>'
-                )
+                cells.append(format_text("span", "–", "absent", title=row.absent[measure]))
                 continue
             ratio_text = "" if cell.is_significant is None else format_ratio(cell.ratio)
             mark = ' class="better"' if cell.is_significant else ""
@@ -119,9 +118,8 @@ def _show_observer_table(effect: ObserverEffect) -> None:
                 f'<span class="spread"><b{mark}>{escape_html(ratio_text)}</b></span>'
             )
         if row.records is None:
-            cells.append('<span class="absent" title="it records no work">–</span>')
+            cells.append(format_text("span", "–", "absent", title="it records no work"))
         else:
-            records = format_count(round(row.records))
-            cells.append(f'<span class="num">{escape_html(records)}</span>')
+            cells.append(format_text("span", format_count(round(row.records)), "num"))
         rows.append(cells)
     show_markup(format_element("div", format_table(head, [("", rows)], "figures runs"), "scroll"))

@@ -113,8 +113,7 @@ def _show_allocator(selection: SelectedExperiment, uses: Sequence[AllocatorState
     if uses:
         show_paragraph(summarize_allocators(uses), "sentence")
     chart = get_figure(selection.key, "memory-allocator", lambda theme: draw_allocator(uses, theme))
-    if chart is not None:
-        draw_figure(chart, "memory-allocator")
+    draw_figure(chart, "memory-allocator")
 
 
 def _show_snapshots(selection: SelectedExperiment) -> None:

@@ -99,11 +99,6 @@ def get_node_needs(
     return needs.get(times.index_of[node], ())
 
 
-def get_plan(key: str, run_name: str) -> ParallelPlan | None:
-    """Return the plan of a run's capture; None if on one stream."""
-    return STORE.get_run(key, run_name).parallel
-
-
 def find_tried_plan(key: str, run_name: str) -> ParallelPlan | None:
     """Return a plan of the run, or of a run of its rank that captured the same step; else None."""
     run = STORE.get_run(key, run_name)
