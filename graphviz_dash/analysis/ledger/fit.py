@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.ledger.graphs import GraphLedger
 from graphviz_dash.analysis.ledger.memory import LedgerPart, MemoryLedger
-from graphviz_dash.analysis.ledger.savings import CHUNK, sum_pool_workspaces, sum_side_streams
+from graphviz_dash.analysis.ledger.savings import sum_pool_workspaces, sum_side_streams
 from graphviz_dash.analysis.ledger.startup import StartupLedger, TimePart
-from graphviz_dash.analysis.memory.report import NODE_BYTES
+from graphviz_dash.analysis.memory.report import DRIVER_CHUNK, NODE_BYTES
 from graphviz_dash.model.memory import Owner
 
 if TYPE_CHECKING:
@@ -133,14 +133,16 @@ def predict_fit(
     if nodes and (layer_factor != 1 or count_factor != 1):
         growth = nodes * (layer_factor * count_factor - 1) * NODE_BYTES
         current = parts.get(LedgerPart.EXECUTABLES, 0)
-        parts[LedgerPart.EXECUTABLES] = max(current + round(growth / CHUNK) * CHUNK, 0)
+        parts[LedgerPart.EXECUTABLES] = max(
+            current + round(growth / DRIVER_CHUNK) * DRIVER_CHUNK, 0
+        )
     rank_factor = _compute_rank_factor(change)
     has_new_tensors = bool(change.layers or change.dimensions or change.ranks)
     difference = sum(abs(parts.get(part, 0) - before.get(part, 0)) for part in LedgerPart)
     error = round(
         _KERNELS * parts.get(LedgerPart.KERNELS, 0)
         + 0.02 * difference
-        + (_POOLS * _SEGMENT if change.sizes or change.dimensions or change.ranks else CHUNK)
+        + (_POOLS * _SEGMENT if change.sizes or change.dimensions or change.ranks else DRIVER_CHUNK)
         # Allocations of unknown owners may change, too.
         + (parts.get(LedgerPart.ALLOCATIONS, 0) if has_new_tensors else 0)
         # Only a part of the activations is divided.
@@ -277,7 +279,7 @@ def _predict_pools(
     workspaces = sum(sum_pool_workspaces(ledger).values())
     size = max(pools - workspaces, 0) * factor
     # Blocks below 10 MiB come in segments of 20 MiB.
-    unit = _SEGMENT if size < _SEGMENT else CHUNK
+    unit = _SEGMENT if size < _SEGMENT else DRIVER_CHUNK
     return workspaces + ceil(size / unit) * unit
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from graphviz_dash.analysis.ledger.graphs import GraphLedger
 from graphviz_dash.analysis.ledger.memory import LedgerPart, MemoryLedger
 from graphviz_dash.analysis.ledger.startup import StartupLedger, TimePart
-from graphviz_dash.analysis.memory.report import NODE_BYTES
+from graphviz_dash.analysis.memory.report import DRIVER_CHUNK, NODE_BYTES
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.ledger import SpanKind
 from graphviz_dash.model.memory import DEFAULT_POOL, Owner
@@ -43,8 +43,6 @@ _COLLECTION_GAP_NS: Final = 50_000_000
 """Maximum time between a collection and the capture that it prepares."""
 
 _MIB: Final = 1 << 20
-CHUNK: Final = 2 * _MIB
-"""Size of the driver's chunks for executables."""
 _SEGMENT: Final = 20 * _MIB
 """Size of the allocator's medium segments (kLargeBuffer)."""
 
@@ -422,10 +420,10 @@ def measure_node_bytes(graphs: Sequence[GraphLedger]) -> float:
     than the maximum of a node is memory of other processes.
     """
     size = sum(graph.executable_bytes or 0 for graph in graphs) + sum(
-        graph.kernel_bytes or 0 for graph in graphs[1:] if graph.kernel_bytes == CHUNK
+        graph.kernel_bytes or 0 for graph in graphs[1:] if graph.kernel_bytes == DRIVER_CHUNK
     )
     nodes = sum(graph.nodes or 0 for graph in graphs)
-    if not _MEASURABLE_CHUNKS * CHUNK <= size <= nodes * _MAX_NODE_BYTES:
+    if not _MEASURABLE_CHUNKS * DRIVER_CHUNK <= size <= nodes * _MAX_NODE_BYTES:
         return NODE_BYTES
     return size / nodes
 
@@ -449,7 +447,7 @@ def _find_shared(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
     if groups:
         yield Saving(
             SavingAction.SHARE,
-            round(size / CHUNK) * CHUNK,
+            round(size / DRIVER_CHUNK) * DRIVER_CHUNK,
             time,
             SavingBasis.PREDICTION,
             tuple(name for group in groups for name in group),

@@ -19,7 +19,7 @@ from graphviz_dash.analysis.loop.size_times import (
 )
 from graphviz_dash.analysis.loop.step_modes import StepMode, summarize_modes
 from graphviz_dash.analysis.memory.captured_pools import FamilyPool, build_family_pool
-from graphviz_dash.analysis.memory.report import NODE_BYTES
+from graphviz_dash.analysis.memory.report import DRIVER_CHUNK, NODE_BYTES
 from graphviz_dash.analysis.metrics.loop_columns import (
     CAPTURE,
     FALLBACK,
@@ -31,6 +31,7 @@ from graphviz_dash.analysis.metrics.loop_columns import (
 )
 from graphviz_dash.analysis.sample_statistics import Summary, compute_percentiles, summarise
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.ledger import SampleKind
 from graphviz_dash.model.loop import FamilyMember, GraphCost, GraphFamily, ProgramLoop
 from graphviz_dash.model.recording import (
     BoundaryKind,
@@ -262,6 +263,7 @@ def build_loop_report(run: Run) -> LoopReport | Missing:
         recorded=recorded_graphs,
         uses=uses,
         evictions=find_released_graphs(recording),
+        capture_chunks=_find_capture_chunks(run),
         has_counted_steps=loop.step_count > len(columns.kind),
     )
     families = [
@@ -336,14 +338,37 @@ class _GraphFacts(Struct, frozen=True):
     recorded: Mapping[str, RecordedGraph]
     uses: Mapping[str, int]
     evictions: frozenset[str]
+    capture_chunks: Mapping[str, int]
+    """Chunks for executables that the driver allocated during captures."""
     has_counted_steps: bool
     """True if some steps were counted but not recorded."""
+
+
+def _find_capture_chunks(run: Run) -> dict[str, int]:
+    """Find captures during which the driver allocated one chunk. Larger growth, and that of the
+    first capture, is kernels."""
+    if run.ledger is None:
+        return {}
+    begins = {
+        sample.name: sample.outside_bytes
+        for sample in run.ledger.samples
+        if sample.kind is SampleKind.CAPTURE_BEGIN
+    }
+    first = next(iter(begins), None)
+    return {
+        sample.name: DRIVER_CHUNK
+        for sample in run.ledger.samples
+        if sample.kind is SampleKind.CAPTURE_END
+        and sample.name is not None
+        and sample.name != first
+        and sample.outside_bytes - begins.get(sample.name, 0) == DRIVER_CHUNK
+    }
 
 
 def _estimate_node_bytes(family: GraphFamily, graphs: _GraphFacts) -> NodeBytes:
     names = {graph for member in family.members for graph in member.graphs}
     measurements = [
-        (driver_bytes, nodes)
+        (driver_bytes + graphs.capture_chunks.get(graph, 0), nodes)
         for graph in names & graphs.recorded.keys()
         if (driver_bytes := graphs.costs[graph].driver_bytes) is not None
         and (nodes := graphs.recorded[graph].nodes)

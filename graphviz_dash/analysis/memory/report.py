@@ -29,6 +29,10 @@ NODE_BYTES: Final = 3_072
 Source: evaluation/reports/2026-11-24-ladders.md, measured with torch 2.11 on H100 and H200."""
 
 
+DRIVER_CHUNK: Final = 2 << 20
+"""Size of the driver's chunks for executables, in bytes."""
+
+
 class ByteCategory(StrEnum):
     """Category of pool bytes."""
 
