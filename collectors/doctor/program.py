@@ -58,8 +58,8 @@ from graphviz_dash.model.doctor import (
 )
 from graphviz_dash.model.memory import DEFAULT_POOL
 
-_MAX_REPLAYS: Final = 16
 _TREES: Final = "cudagraph_trees.py"
+_MAX_REPLAYS: Final = 16
 """Replays of each graph for which input memory is checked."""
 
 _SILENT_STEPS: Final = (RuleId.MOVED_INPUT, RuleId.CHANGING_SHAPE, RuleId.CHANGING_SCALAR)
