@@ -19,7 +19,7 @@ from graphviz_dash.bundle.files import (
     is_utf8,
     read_regular_file,
 )
-from graphviz_dash.bundle.parts import JSON_PARTS, LOOP, PARALLEL, RECORDING
+from graphviz_dash.bundle.parts import JSON_PARTS, LEDGER, LOOP, PARALLEL, RECORDING
 from graphviz_dash.bundle.read import (
     BundleContents,
     check_file,
@@ -168,7 +168,7 @@ def _build_experiment(folder: Path, runs: list[Run]) -> Experiment:
 
 
 def load_outlines(path: Path) -> tuple[Run, ...]:
-    """Load only recording and loop of the runs directly in ``path``, sorted by name.
+    """Load only recording, loop and memory ledger of the runs directly in ``path``, sorted by name.
 
     Much faster than reading thousands of graphs.
 
@@ -176,10 +176,17 @@ def load_outlines(path: Path) -> tuple[Run, ...]:
         InputError: Folder not found, or an invalid bundle.
     """
     outlines = (
-        read_parts(bundle, (RECORDING, LOOP)) for bundle in list_bundles(_resolve_folder(path))
+        read_parts(bundle, (RECORDING, LOOP, LEDGER))
+        for bundle in list_bundles(_resolve_folder(path))
     )
     return tuple(
-        Run(path=parts.path, manifest=parts.manifest, recording=parts.recording, loop=parts.loop)
+        Run(
+            path=parts.path,
+            manifest=parts.manifest,
+            recording=parts.recording,
+            loop=parts.loop,
+            ledger=parts.ledger,
+        )
         for parts in outlines
     )
 

@@ -46,7 +46,7 @@ class Extent(StrEnum):
     FULL = "full"
     NO_TRACES = "no traces"
     OUTLINE = "outline"
-    """Only recording and loop of each run, without the graphs. For a pair like NO_TRACES."""
+    """Only recording, loop and memory ledger of each run. For a pair like NO_TRACES."""
 
 
 class UnknownKeyError(KeyError):
