@@ -8,7 +8,7 @@ from threading import get_ident
 from time import perf_counter_ns
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from collectors.guard import HIDDEN_FRAME, hide_frame
+from collectors.guard import HIDDEN_FRAME
 from collectors.program.loop.events import EventKind, ScopeFacts
 from collectors.program.loop.labels import StepNotes
 
@@ -102,10 +102,8 @@ def follow_steps(
                 is_readable = True
         begin = perf_counter_ns()
         try:
-            return original(self, *args, **kwargs)
-        except BaseException as error:
-            hide_frame(error)
-            raise
+            with HIDDEN_FRAME:
+                return original(self, *args, **kwargs)
         finally:
             if step is not None:
                 number, size, requests = step
