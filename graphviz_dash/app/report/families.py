@@ -22,7 +22,7 @@ from graphviz_dash.features.ladder.narrative import (
     describe_advice,
     describe_coverage,
     format_mode,
-    list_size_options,
+    list_coverage_options,
     summarize_loop,
 )
 from graphviz_dash.model.absence import Missing
@@ -72,7 +72,7 @@ def _generate_advice(report: LoopReport, family: FamilyReport) -> Iterator[str]:
     sentences, options = [], []
     if coverage is not None and coverage.is_worthwhile:
         sentences.append(describe_coverage(family, coverage))
-        options = list_size_options(report, family, (*data.current_sizes, *coverage.new_sizes))
+        options = list_coverage_options(report, family, coverage)
     if not isinstance(advice, Missing):
         sentences.append(describe_advice(advice))
     yield f"<h3>{escape_html(family.family.name)}</h3>"

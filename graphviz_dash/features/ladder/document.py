@@ -27,6 +27,7 @@ from graphviz_dash.features.ladder.narrative import (
     describe_advice,
     describe_ceiling,
     describe_coverage,
+    list_coverage_options,
     list_size_options,
 )
 from graphviz_dash.model.absence import Missing
@@ -257,10 +258,8 @@ def _build_modes(report: LoopReport) -> list[StepModeDocument]:
 def _build_coverage(
     report: LoopReport, family: FamilyReport, coverage: Coverage
 ) -> CoverageDocument:
-    member_sizes = {member.size for member in family.members if member.size}
     eager, graph = coverage.eager_step_spread, coverage.graph_step_spread
     throughput = coverage.throughput_spread
-    sizes = sorted({*member_sizes, *coverage.new_sizes})
     return build(
         CoverageDocument,
         coverage,
@@ -272,7 +271,7 @@ def _build_coverage(
         throughput_high=throughput and throughput.high,
         memory=round(coverage.memory_bytes),
         memory_limit_reason=coverage.memory_limit and coverage.memory_limit.reason,
-        options=list_size_options(report, family, sizes),
+        options=list_coverage_options(report, family, coverage),
         sentence=describe_coverage(family, coverage),
     )
 

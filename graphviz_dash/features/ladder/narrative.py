@@ -209,9 +209,9 @@ def describe_coverage(family: FamilyReport, coverage: Coverage) -> str:
             f"Graphs for {amount} would cover all requests and cost {cost}; the gain is unknown "
             "because no step without a graph was timed."
         )
-    if gain_ns <= 0:
-        return f"Graphs for {amount} would not be faster than eager steps and cost {cost}."
     share = coverage.gain_share
+    if coverage.is_insignificant:
+        return f"{_describe_absent_gain(coverage, amount)} and cost {cost}."
     text = (
         f"Graphs for {amount} would save about {format_ns(gain_ns)} per step above "
         f"{format_count(coverage.largest_graph)}"
@@ -219,6 +219,23 @@ def describe_coverage(family: FamilyReport, coverage: Coverage) -> str:
     if share is not None and coverage.throughput_gain is None:
         text += f" ({format_percent(share)} of the family's time)"
     return f"{text} and cost {cost}. {_describe_predicted_step(coverage)}"
+
+
+def _describe_absent_gain(coverage: Coverage, amount: str) -> str:
+    """Begin a sentence about sizes without a considerable gain."""
+    graphs, throughput = f"graphs for {amount}", coverage.throughput_spread
+    if (coverage.gain_ns or 0.0) <= 0:
+        return f"No additional size is better: {graphs} would not be faster than eager steps"
+    if throughput is not None and throughput.low <= 0:
+        high = "unknown" if throughput.high is None else format_percent(throughput.high)
+        return (
+            f"No additional size is significantly better: {graphs} would change throughput by "
+            f"{format_percent(throughput.low)} to {high} (variation within the recording)"
+        )
+    return (
+        f"No additional size is better: {graphs} would save about "
+        f"{format_percent(coverage.gain_share)} of the family's time"
+    )
 
 
 def _describe_predicted_step(coverage: Coverage) -> str:
@@ -231,10 +248,7 @@ def _describe_predicted_step(coverage: Coverage) -> str:
     )
     text = f"Such a step would take about {graph} instead of {eager}"
     throughput = coverage.throughput_spread
-    if throughput is not None and throughput.low <= 0:
-        limits = _format_limits(throughput, format_percent)
-        text += f". The gain in throughput{limits} is not significant"
-    elif coverage.throughput_gain is not None:
+    if coverage.throughput_gain is not None:
         text += f", and throughput would rise by about {format_percent(coverage.throughput_gain)}"
         if throughput is not None:
             text += _format_limits(throughput, format_percent)
@@ -263,6 +277,16 @@ def list_size_options(report: LoopReport, family: FamilyReport, sizes: Sequence[
     }
     option = build_size_option(report.engine, family.family.name, sizes, sorted(others))
     return [] if option is None else [option.python, option.command]
+
+
+def list_coverage_options(
+    report: LoopReport, family: FamilyReport, coverage: Coverage
+) -> list[str]:
+    """List the engine's options for the present and the additional sizes; empty if these are not
+    better."""
+    present = {member.size for member in family.members if member.size}
+    sizes = sorted({*present, *coverage.new_sizes})
+    return [] if coverage.is_insignificant else list_size_options(report, family, sizes)
 
 
 def describe_real_sizes(family: FamilyReport) -> str:

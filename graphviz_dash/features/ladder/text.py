@@ -28,6 +28,7 @@ from graphviz_dash.features.ladder.narrative import (
     describe_memory_method,
     describe_real_sizes,
     format_sizes,
+    list_coverage_options,
     list_member_columns,
     list_mode_columns,
     list_set_rows,
@@ -50,8 +51,7 @@ def print_ladder(
     """Print the advice, and ``count`` graphs by size."""
     if coverage is not None and coverage.is_worthwhile:
         click.echo(describe_coverage(family, coverage))
-        present = {member.size for member in family.members if member.size}
-        _print_options(report, family, sorted({*present, *coverage.new_sizes}))
+        _print_options(list_coverage_options(report, family, coverage))
     if not isinstance(advice, Missing):
         click.echo(describe_advice(advice))
     click.echo(summarize_loop(report))
@@ -82,9 +82,8 @@ def _print_modes(report: LoopReport) -> None:
     click.echo()
 
 
-def _print_options(report: LoopReport, family: FamilyReport, sizes: Sequence[int]) -> None:
+def _print_options(options: Sequence[str]) -> None:
     """Print the options to paste; only those of the command line in a brief answer."""
-    options = list_size_options(report, family, sizes)
     for option in options[-1:] if is_brief() else options:
         click.echo(f"  {option}")
 
@@ -111,7 +110,7 @@ def _print_advice(
     print_table(table)
     click.echo()
     click.echo(f"Recommended sizes: {format_sizes(advice.smallest.sizes)}")
-    _print_options(report, family, advice.smallest.sizes)
+    _print_options(list_size_options(report, family, advice.smallest.sizes))
 
 
 def _print_members(family: FamilyReport, count: int) -> None:

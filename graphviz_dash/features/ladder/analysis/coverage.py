@@ -33,7 +33,7 @@ _MAX_ADDED: Final = 4
 
 
 _MIN_SHARE: Final = 0.01
-"""Minimum gain, as a share of the family's time, that precedes all other advice."""
+"""Minimum gain of additional sizes, as a share of the family's time."""
 
 
 class Coverage(Struct, frozen=True):
@@ -124,7 +124,16 @@ class Coverage(Struct, frozen=True):
     @property
     def is_worthwhile(self) -> bool:
         """True if the gain is a considerable share of the family's time."""
-        return (self.gain_share or 0.0) >= _MIN_SHARE
+        return self.gain_share is not None and not self.is_insignificant
+
+    @property
+    def is_insignificant(self) -> bool:
+        """True if the gain is known and too small, or its range includes none."""
+        if self.gain_ns is None:
+            return False
+        spread, share = self.throughput_spread, self.gain_share
+        has_no_gain = self.gain_ns <= 0 or (spread is not None and spread.low <= 0)
+        return has_no_gain or (share is not None and share < _MIN_SHARE)
 
     @property
     def memory_bytes(self) -> float:

@@ -19,6 +19,7 @@ from graphviz_dash.features.ladder.narrative import (
     describe_interpolation,
     describe_memory_method,
     format_sizes,
+    list_coverage_options,
     list_set_rows,
     list_sets,
     list_size_options,
@@ -50,8 +51,7 @@ def show_answers(key: str, run: int, family: int, loop: LoopReport) -> None:
     coverage = get_coverage(key, run, family)
     if coverage is not None and coverage.is_worthwhile:
         show_paragraph(describe_coverage(report, coverage), "answer")
-        present = {member.size for member in report.members if member.size}
-        for option in list_size_options(loop, report, sorted({*present, *coverage.new_sizes})):
+        for option in list_coverage_options(loop, report, coverage):
             _show_sizes(option)
     advice = get_advice(key, run, family, _NO_LIMITS)
     if not isinstance(advice, Missing):
@@ -116,7 +116,7 @@ def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None
     if coverage is not None and not coverage.is_worthwhile:
         text = escape_html(describe_coverage(report, coverage))
         show_markup(format_element("p", text, "said"))
-        for option in list_size_options(loop, report, (*result.current_sizes, *coverage.new_sizes)):
+        for option in list_coverage_options(loop, report, coverage):
             _show_sizes(option)
     # The end of the page script, which stores the address, does not run after a fragment.
     url_state.remember_address("graphs")

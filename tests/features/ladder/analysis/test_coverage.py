@@ -21,6 +21,7 @@ from graphviz_dash.features.ladder.analysis.ladder_problem import Budget
 from graphviz_dash.features.ladder.narrative import (
     describe_coverage,
     describe_memory_method,
+    list_coverage_options,
     list_size_options,
 )
 from graphviz_dash.ingest.load import load_run
@@ -99,6 +100,35 @@ def test_vllm_has_one_list_of_sizes_for_all_families(tmp_path: Path) -> None:
     python, command = list_size_options(both, family, (8, 16, 20))
     assert python == 'compilation_config={"cudagraph_capture_sizes": [8, 16, 20, 64]}'
     assert command == "--cudagraph-capture-sizes 8 16 20 64"
+
+
+def test_a_small_gain_is_no_reason_for_more_sizes(tmp_path: Path) -> None:
+    requests = [1 + number % 32 for number in range(57)] + [33 + n % 16 for n in range(116)]
+    folder = make_server(tmp_path / "service", sizes=SIZES, requests=requests)
+    report, coverage = cover(folder, "SGLang 0.5.12")
+    family = report.families[0]
+    assert coverage is not None
+    assert coverage.eager_step_ns is not None
+    assert coverage.is_worthwhile
+    assert list_coverage_options(report, family, coverage)[-1].endswith(
+        " 40 48 --cuda-graph-max-bs 48"
+    )
+    # A gain of 0.9% and of 1.1% of a step, and a loss.
+    total_ns = (coverage.step_ns or 0.0) * coverage.requests + coverage.current_use.total_ns
+    for share, is_better in ((0.009, False), (0.011, True), (-0.01, False)):
+        gain_ns = share * total_ns / coverage.requests_above
+        changed = replace(coverage, graph_step_ns=coverage.eager_step_ns - gain_ns)
+        assert changed.gain_share == pytest.approx(share)
+        assert (changed.is_worthwhile, changed.is_insignificant) == (is_better, not is_better)
+        assert bool(list_coverage_options(report, family, changed)) == is_better
+        text = describe_coverage(family, changed)
+        assert text.startswith("No additional size is better: ") == (not is_better)
+        assert ("save about 0.9% of the family's time and cost" in text) == (share == 0.009)
+        assert ("not be faster than eager steps and cost" in text) == (share < 0)
+    # Without a timed eager step, a reader may try the sizes.
+    unknown = replace(coverage, eager_step_ns=None)
+    assert (unknown.is_worthwhile, unknown.is_insignificant) == (False, False)
+    assert list_coverage_options(report, family, unknown)
 
 
 def test_requests_within_the_graphs_need_no_further_sizes(tmp_path: Path) -> None:

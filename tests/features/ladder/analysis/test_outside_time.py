@@ -119,9 +119,14 @@ def test_a_range_with_a_loss_is_no_gain(tmp_path: Path) -> None:
     spread = coverage.throughput_spread
     assert spread is not None
     assert spread.low < 0
+    assert coverage.is_insignificant
+    assert not coverage.is_worthwhile
     text = describe_coverage(report.families[0], coverage)
-    limits = f"({format_percent(spread.low)} to {format_percent(spread.high)})"
-    assert f". The gain in throughput {limits} is not significant. Ranges are" in text
+    limits = f"{format_percent(spread.low)} to {format_percent(spread.high)}"
+    assert text.startswith(
+        "No additional size is significantly better: graphs for sizes 40 and 48 would change "
+        f"throughput by {limits} (variation within the recording) and cost "
+    )
 
 
 def test_few_steps_have_no_range(tmp_path: Path) -> None:
