@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.loop import (
@@ -41,6 +44,9 @@ SIZES = (1, 2, 4, 8, 16, 32)
 LAUNCH_NS = 9_000
 EAGER_NS = 4_000_000
 """Duration of a fallback, and of the eager forward before a capture."""
+
+HOST_NS = 1_000_000
+"""Time of a simulated engine between two steps."""
 
 
 def replay_ns(size: int) -> int:
@@ -75,6 +81,24 @@ class Steps:
         """Return the table; missing values are None."""
         names = LoopSteps.__struct_fields__
         return LoopSteps(*(tuple(row.get(name) for row in self.rows) for name in names))
+
+
+def simulate_engine(
+    launch_ns: Sequence[int], gpu_ns: Sequence[int], *, pauses: Sequence[int] = ()
+) -> tuple[Ints, Ints]:
+    """Simulate an engine that starts a step while the GPU executes the previous one.
+
+    Returns the starts and returns of the steps. After steps of ``pauses``, the engine has no
+    requests until the GPU has executed everything.
+    """
+    now = gpu_end = 0
+    begin, end = [], []
+    for number, (launch, gpu) in enumerate(zip(launch_ns, gpu_ns, strict=True)):
+        begin.append(now)
+        end.append(now + launch)
+        previous_end, gpu_end = gpu_end, max(gpu_end, now) + gpu
+        now = max(now + launch + HOST_NS, gpu_end if number in pauses else previous_end)
+    return np.array(begin), np.array(end)
 
 
 def traffic(steps: int, ceiling: int, seed: int = 0) -> tuple[int, ...]:

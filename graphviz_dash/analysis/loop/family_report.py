@@ -14,6 +14,9 @@ from graphviz_dash.analysis.loop.copied_sizes import infer_copied_sizes
 from graphviz_dash.analysis.loop.padding import PaddingCost, compute_padding_cost
 from graphviz_dash.analysis.loop.size_times import (
     ReplaySamples,
+    SizeTimes,
+    extend_times,
+    fit_eager_times,
     fit_median_times,
     interpolate_times,
 )
@@ -81,7 +84,7 @@ class MemberReport(Struct, frozen=True):
     launch: Summary | None
     """CPU time of the replay calls, in ns; None if not recorded."""
     period: Summary | None
-    """Interval to the next step start, in ns; None without steps."""
+    """Time of its steps (``LoopColumns.period_ns``), in ns; None without steps."""
     nodes: int | None
     """None if a graph could not be read."""
     capture_ns: int
@@ -147,6 +150,8 @@ class FamilyReport(Struct, frozen=True):
     """Median time from one step to the next, minus the replay, in ns; None without samples."""
     samples: tuple[ReplaySamples, ...]
     """Times of members with a known size; empty if no replay was timed."""
+    eager_times: SizeTimes
+    """GPU times of its steps without a graph. Unknown unless the GPU is slower than the CPU."""
     real_sizes: tuple[tuple[SizeSource, int], ...]
     """Replays and fallbacks with a known real size, by source, most reliable first."""
     losses: tuple[SizeLoss, ...] | Missing
@@ -418,7 +423,8 @@ def _build_family(
     )
     step_ns = _compute_step_ns(columns, served_rows, members)
     samples = _collect_samples(members, columns, served_rows, step_ns)
-    losses = _compute_losses(samples, columns, rows, step_ns or 0.0)
+    eager_times = _fit_eager_times(columns, rows, step_ns or 0.0)
+    losses = _compute_losses(samples, eager_times, columns, rows, step_ns or 0.0)
     return FamilyReport(
         index=index,
         family=family,
@@ -428,6 +434,7 @@ def _build_family(
         captures=int((kind == CAPTURE).sum()),
         step_ns=step_ns,
         samples=samples,
+        eager_times=eager_times,
         real_sizes=_count_real_sizes(columns, rows),
         losses=losses,
         padding=_compute_padding(samples, columns, rows, losses),
@@ -545,6 +552,13 @@ def _collect_samples(
     return tuple(well_sampled or undersampled_members)
 
 
+def _fit_eager_times(columns: LoopColumns, rows: Ints, step_ns: float) -> SizeTimes:
+    eager_rows = columns.select_settled(rows[columns.kind[rows] == FALLBACK])
+    eager_rows = eager_rows[columns.is_gpu_bound[eager_rows] & (columns.real[eager_rows] > 0)]
+    times_ns = np.maximum(columns.period_ns[eager_rows] - step_ns, 0.0)
+    return fit_eager_times(columns.real[eager_rows], times_ns)
+
+
 def _count_real_sizes(columns: LoopColumns, rows: Ints) -> tuple[tuple[SizeSource, int], ...]:
     measured_rows = rows[(columns.real[rows] != NONE) & (columns.kind[rows] != CAPTURE)]
     counts = np.bincount(columns.size_source[measured_rows], minlength=len(SIZE_SOURCES)).tolist()
@@ -568,18 +582,22 @@ def _compute_padding(
 
 
 def _compute_losses(
-    samples: Sequence[ReplaySamples], columns: LoopColumns, rows: Ints, step_ns: float
+    samples: Sequence[ReplaySamples],
+    eager_times: SizeTimes,
+    columns: LoopColumns,
+    rows: Ints,
+    step_ns: float,
 ) -> tuple[SizeLoss, ...] | Missing:
     """Compute the padding and fallback cost of each real size.
 
-    Uses medians of sampled replays, interpolated between sizes.
+    Uses medians of sampled replays and GPU times of eager steps, interpolated between sizes.
     """
     rows = rows[(columns.real[rows] > 0) & (columns.kind[rows] != CAPTURE)]
     if not len(rows):
         return Missing(Fact.LADDER, "no step of a known real size")
     if not samples:
         return Missing(Fact.LADDER, "no replay of a known size was timed on the GPU")
-    sampled_sizes, curve = fit_median_times(samples)
+    sampled_sizes, curve = extend_times(*fit_median_times(samples), eager_times)
     real, padded_sizes = columns.real[rows], columns.padded[rows]
     is_padded = padded_sizes > real
     if is_padded.any() and bool((real[is_padded] < sampled_sizes[0]).all()):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.sample_statistics import compute_percentiles
+
+_MIN_EAGER: Final = 16
+_MIN_GROUP: Final = 4
+_MAX_GROUPS: Final = 16
 
 
 class ReplaySamples(Struct, frozen=True):
@@ -22,6 +27,18 @@ class ReplaySamples(Struct, frozen=True):
     """GPU times in ns, shape (samples,); at least one."""
     steps: int
     """Steps that replayed it, sampled or not."""
+
+
+class SizeTimes(Struct, frozen=True):
+    """GPU times of eager steps by size; empty if unknown."""
+
+    sizes: Ints
+    """Ascending, shape (sizes,)."""
+    times: Floats
+    """In ns, not decreasing, shape (sizes,)."""
+
+
+NO_TIMES: Final = SizeTimes(np.zeros(0, dtype=np.int64), np.zeros(0))
 
 
 def compute_median(values: Floats) -> float:
@@ -55,6 +72,32 @@ def fit_median_times(samples: Sequence[ReplaySamples]) -> tuple[Ints, Floats]:
     return fit_size_times(
         samples, np.array([compute_median(member.replay_ns) for member in samples])
     )
+
+
+def fit_eager_times(sizes: Ints, times: Floats) -> SizeTimes:
+    """Fit GPU times of eager steps, shape (steps,), by the medians of groups of similar sizes.
+
+    Empty with fewer than ``_MIN_EAGER`` steps.
+    """
+    if len(sizes) < _MIN_EAGER:
+        return NO_TIMES
+    order = np.argsort(sizes, kind="stable")
+    sizes, times = sizes[order], times[order]
+    ends = np.linspace(0, len(sizes), min(_MAX_GROUPS, len(sizes) // _MIN_GROUP) + 1)
+    # Steps of one size stay together.
+    bounds = np.unique(np.searchsorted(sizes, sizes[ends[1:-1].astype(np.int64)]))
+    groups = [group for group in np.split(np.arange(len(sizes)), bounds) if len(group)]
+    middle = np.array([int(np.median(sizes[group])) for group in groups], dtype=np.int64)
+    medians = np.array([compute_median(times[group]) for group in groups])
+    return SizeTimes(middle, np.maximum.accumulate(medians))
+
+
+def extend_times(sizes: Ints, times: Floats, eager: SizeTimes) -> tuple[Ints, Floats]:
+    """Append the times of eager steps above the largest size, shape (sizes,), without a
+    decrease."""
+    is_larger = eager.sizes > sizes[-1]
+    all_times = np.append(times, np.maximum(eager.times[is_larger], times[-1]))
+    return np.append(sizes, eager.sizes[is_larger]), all_times
 
 
 def interpolate_times(sizes: Ints, measured_sizes: Ints, times: Floats) -> Floats:

@@ -41,7 +41,7 @@ class StepMode(Struct, frozen=True):
     requests: tuple[int, int] | None
     """Smallest and largest number of requests; None if unknown."""
     step_time: Summary | None
-    """Median interval to the next step and its quartiles, in ns. None if not recorded, or if
+    """Median time (``LoopColumns.period_ns``) and its quartiles, in ns. None if not recorded, or if
     replays last longer: the CPU then runs ahead of the GPU.
     """
     time_share: float | None
@@ -132,8 +132,8 @@ def _find_range(values: Ints) -> tuple[int, int] | None:
 
 
 def _estimate_times(columns: LoopColumns, rows: Ints) -> Floats:
-    """Estimate the time of each step: the median interval to the next step among similar ones, or
-    of its mode if none of these was timed.
+    """Estimate the time of each step: the median of similar ones, or of its mode if none of these
+    was timed.
 
     Single intervals include waits for requests. Captures have no time.
     """

@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.arrays import Flags, Ints
+from graphviz_dash.analysis.metrics.step_periods import compute_periods
 from graphviz_dash.model.loop import Phase, ProgramLoop, SizeMethod, StepKind
 
 NONE: Final = -1
@@ -23,6 +24,9 @@ CAPTURE: Final = KINDS.index(StepKind.CAPTURE)
 
 
 PHASES: Final = tuple(Phase)
+
+_SIZES_PER_OCTAVE: Final = 6
+"""Groups of eager steps between a size and its double."""
 
 
 class SizeSource(StrEnum):
@@ -64,7 +68,10 @@ class LoopColumns(Struct, frozen=True):
     launch_ns: Ints
     """CPU time of the replay calls."""
     period_ns: Ints
-    """To the start of the thread's next step; ``NONE`` for the last step."""
+    """Time of the step: to the start of the thread's next step, or that of the GPU if the next step
+    starts before the GPU has executed this one. ``NONE`` for the last step."""
+    is_gpu_bound: Flags
+    """``period_ns`` is the time of the GPU."""
 
     @property
     def is_replay(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -105,23 +112,32 @@ def build_loop_columns(
     is_biased = _find_biased(source, kind, family, real, loop.window_rows)
     real[is_biased] = source[is_biased] = NONE
     begin, thread = _encode_column(steps.start_ns), _encode_column(steps.thread)
-    clean = _find_clean_ranges(loop)
+    member = _encode_column(steps.member)
+    end, clean = _encode_column(steps.end_ns), _find_clean_ranges(loop)
+    is_capture = kind == CAPTURE
+    periods = compute_periods(
+        begin,
+        end,
+        _number_sequences(thread, clean),
+        np.where(is_capture, NONE, _number_shapes(kind, family, member, real)),
+    )
     return LoopColumns(
         kind=kind,
         phase=_encode_column(
             [None if phase is None else PHASES.index(phase) for phase in steps.phase]
         ),
         family=family,
-        member=_encode_column(steps.member),
+        member=member,
         real=real,
         size_source=source,
         padded=_encode_column(steps.padded_size),
         requests=_encode_column(steps.requests or [None] * len(kind)),
         begin_ns=begin,
-        end_ns=_encode_column(steps.end_ns),
+        end_ns=end,
         gpu_ns=_mask_profiled(_encode_column(steps.gpu_ns), clean),
         launch_ns=_mask_profiled(_encode_column(steps.launch_ns), clean),
-        period_ns=_compute_periods(begin, thread, clean),
+        period_ns=periods.period_ns,
+        is_gpu_bound=periods.is_gpu_bound,
     )
 
 
@@ -182,12 +198,16 @@ def _encode_kinds(values: Sequence[StepKind]) -> Ints:
     return np.array([codes[value] for value in values], dtype=np.int64)
 
 
-def _compute_periods(begin: Ints, thread: Ints, clean: Ints) -> Ints:
-    """Compute the interval to the thread's next clean step; starting a profiler costs seconds."""
-    order = np.lexsort((begin, thread))
-    periods = np.full(len(begin), NONE, dtype=np.int64)
-    if len(order) > 1:
-        is_same_thread = thread[order][1:] == thread[order][:-1]
-        is_valid = is_same_thread & (clean[order][1:] == clean[order][:-1])
-        periods[order[:-1]] = np.where(is_valid, np.diff(begin[order]), NONE)
-    return _mask_profiled(periods, clean)
+def _number_sequences(thread: Ints, clean: Ints) -> Ints:
+    """Number the clean steps of each thread before and after a profiler, whose start costs
+    seconds."""
+    numbers = np.unique(np.stack((thread, clean)), axis=1, return_inverse=True)[1].ravel()
+    return np.where(clean > 0, numbers, NONE)
+
+
+def _number_shapes(kind: Ints, family: Ints, member: Ints, real: Ints) -> Ints:
+    """Number the steps by their graph or, without one, by the order of their size."""
+    is_eager = kind == FALLBACK
+    size = np.round(_SIZES_PER_OCTAVE * np.log2(np.maximum(real, 1))).astype(np.int64)
+    key = np.stack((is_eager, family, np.where(is_eager, size, member)))
+    return np.unique(key, axis=1, return_inverse=True)[1].ravel()

@@ -121,7 +121,11 @@ def summarize_loop(report: LoopReport) -> str:
         text += f", {pluralize(others, 'eager step')} with other inputs"
     if report.engine:
         text += f"; keys and sizes from {escape_control_characters(report.engine)}"
-    details = (_describe_recorded_step(report), _describe_engine_memory(report))
+    details = (
+        _describe_recorded_step(report),
+        _describe_overlap(report),
+        _describe_engine_memory(report),
+    )
     return " ".join((f"{text}.", *(detail for detail in details if detail)))
 
 
@@ -133,6 +137,16 @@ def _describe_recorded_step(report: LoopReport) -> str:
     return (
         "Here each replay is a step. Step times and figures per step elsewhere are from one replay "
         f"of {escape_control_characters(length.graph)} to the next: {length.steps:.3g} steps."
+    )
+
+
+def _describe_overlap(report: LoopReport) -> str:
+    """Explain the times of steps that overlap; empty if they do not."""
+    if not report.columns.is_gpu_bound.any():
+        return ""
+    return (
+        "A step starts while the GPU executes the previous one, and the GPU is slower than the "
+        "CPU: step times are those of the GPU."
     )
 
 

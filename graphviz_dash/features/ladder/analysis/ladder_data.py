@@ -10,8 +10,11 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.loop.size_times import (
+    NO_TIMES,
     ReplaySamples,
+    SizeTimes,
     compute_median,
+    extend_times,
     fit_median_times,
     interpolate,
     interpolate_times,
@@ -63,6 +66,8 @@ class LadderData(Struct, frozen=True):
     """Time of the steps of all families, by median intervals per size. None if unknown."""
     pool: FamilyPool | Missing = Missing(Fact.PREDICTION, "the captures are unknown")
     """Allocations of the captures, or why they are unknown."""
+    eager_times: SizeTimes = NO_TIMES
+    """GPU times of steps without a graph; empty if unknown."""
 
     @property
     def current_sizes(self) -> tuple[int, ...]:
@@ -74,9 +79,9 @@ class TimeEstimates(Struct, frozen=True):
     """Estimated times of a family."""
 
     sizes: Ints
-    """Sampled sizes, ascending, shape (sizes,)."""
+    """Timed sizes, ascending, shape (sizes,)."""
     replay_ns: Floats
-    """GPU time of a replay, shape (sizes,)."""
+    """GPU time of a replay or, above the largest graph, of an eager step; shape (sizes,)."""
     fallback_sizes: Ints
     """Sizes that ran without a graph, ascending, shape (fallback sizes,)."""
     fallback_ns: Floats
@@ -89,7 +94,7 @@ def estimate_times(data: LadderData) -> TimeEstimates:
     order = np.argsort(positions, kind="stable")
     groups = np.split(data.fallback_ns[order], np.cumsum(np.bincount(positions))[:-1])
     fallbacks = np.array([compute_median(group) for group in groups if len(group)])
-    sizes, times = fit_median_times(data.samples)
+    sizes, times = extend_times(*fit_median_times(data.samples), data.eager_times)
     return TimeEstimates(sizes, times, fallback_sizes, fallbacks)
 
 

@@ -60,6 +60,7 @@ def build_ladder_data(
             family.kept_members, [m for m in family.kept_members if m.size] or sized
         ),
         samples=family.samples,
+        eager_times=family.eager_times,
         requests=requested,
         fallback_sizes=columns.real[fallback_rows],
         fallback_ns=np.maximum(columns.period_ns[fallback_rows] - (family.step_ns or 0.0), 0.0),

@@ -23,6 +23,7 @@ from graphviz_dash.features.ladder.narrative import (
     describe_memory_method,
     list_coverage_options,
     list_size_options,
+    summarize_loop,
 )
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
@@ -31,7 +32,7 @@ from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.engine_steps import describe_eager_steps
 from graphviz_dash.units import format_bytes, format_percent
 from tests.captured_pools import Program, record
-from tests.loops import EAGER_NS, make_server, replay_ns
+from tests.loops import EAGER_NS, make_server, replay_ns, simulate_engine
 from tests.samples_once import SAMPLES
 
 SIZES = (1, 2, 4, 8, 12, 16, 24, 32)
@@ -47,6 +48,43 @@ def cover(folder: Path, engine: str | None = None) -> tuple[LoopReport, Coverage
     data = build_ladder_data(report, report.families[0])
     assert not isinstance(data, Missing)
     return report, build_coverage(data)
+
+
+def test_larger_graphs_do_not_help_if_the_gpu_is_the_slower_part(tmp_path: Path) -> None:
+    # The weights limit small steps, so that the times of present graphs do not rise with the size.
+    def gpu_ns(size: int) -> int:
+        return 10_000_000 + 400_000 * max(size - 32, 0)
+
+    requests = [1 + 7 * number % 64 for number in range(400)]
+    folder = make_server(tmp_path / "service", sizes=SIZES, requests=requests, gpu_ns=gpu_ns)
+    run = load_run(folder, traces=False)
+    assert run.loop is not None
+    steps = run.loop.steps
+    padded = [
+        gpu_ns(padded or real or 1)
+        for padded, real in zip(steps.padded_size, steps.real_size, strict=True)
+    ]
+    is_eager = [kind is StepKind.FALLBACK for kind in steps.kind]
+    begin, end = simulate_engine([5_000_000 if eager else 500_000 for eager in is_eager], padded)
+    steps = replace(steps, start_ns=tuple(begin.tolist()), end_ns=tuple(end.tolist()))
+    report = build_loop_report(replace(run, loop=replace(run.loop, steps=steps, engine="vLLM 1")))
+    assert isinstance(report, LoopReport)
+    assert "GPU executes the previous one" in summarize_loop(report)
+    (eager,) = (mode for mode in report.modes if mode.kind is StepKind.FALLBACK)
+    assert get_median(eager) == pytest.approx(gpu_ns(48), rel=0.03)
+    data = build_ladder_data(report, report.families[0])
+    assert not isinstance(data, Missing)
+    coverage = build_coverage(data)
+    assert coverage is not None
+    assert coverage.new_sizes == (40, 48, 56, 64)
+    # A graph saves nothing, and padding from 33 to 40 costs GPU time.
+    reals = [real for real in requests if real > 32]
+    loss_ns = sum(gpu_ns(-(-real // 8) * 8) - gpu_ns(real) for real in reals) / len(reals)
+    assert coverage.gain_ns == pytest.approx(-loss_ns, rel=0.2)
+    assert not coverage.is_worthwhile
+    fallback_ns = report.families[0].fallback_ns
+    assert fallback_ns is not None
+    assert abs(fallback_ns) < 0.03 * len(reals) * gpu_ns(48)
 
 
 def test_sglang_is_told_which_sizes_to_capture(tmp_path: Path) -> None:
