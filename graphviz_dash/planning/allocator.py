@@ -40,6 +40,35 @@ class PrivatePool:
         """Sum of the segments."""
         self._free: dict[bool, list[tuple[int, int, PoolBlock]]] = {True: [], False: []}
         """Size, start and block of each free block, sorted, by class of sizes."""
+        self._segments: list[PoolBlock] = []
+        """First block of each segment."""
+
+    def list_blocks(self) -> list[PoolBlock]:
+        """List the blocks by address."""
+        blocks = []
+        for first in self._segments:
+            block: PoolBlock | None = first
+            while block is not None:
+                blocks.append(block)
+                block = block.after
+        return blocks
+
+    def copy(self) -> tuple[PrivatePool, dict[PoolBlock, PoolBlock]]:
+        """Copy the pool; also return the copy of each block."""
+        other, copies = PrivatePool(), {}
+        other.reserved_bytes = self.reserved_bytes
+        last: PoolBlock | None = None
+        for block in self.list_blocks():
+            before = None if block.before is None else last
+            last = PoolBlock(block.start, block.size, block.is_small, block.is_live, before)
+            if before is None:
+                other._segments.append(last)
+            else:
+                before.after = last
+            copies[block] = last
+        for is_small, free in self._free.items():
+            other._free[is_small] = [(size, start, copies[block]) for size, start, block in free]
+        return other, copies
 
     def allocate(self, size: int) -> PoolBlock:
         """Allocate in the smallest free block of sufficient size, or in a new segment."""
@@ -81,6 +110,7 @@ class PrivatePool:
         else:
             segment = -(-size // _SMALL_SEGMENT) * _SMALL_SEGMENT
         block = PoolBlock(self.reserved_bytes, segment, is_small)
+        self._segments.append(block)
         self.reserved_bytes += segment
         return block
 

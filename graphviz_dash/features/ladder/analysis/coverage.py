@@ -18,7 +18,6 @@ from graphviz_dash.features.ladder.analysis.ladder_data import (
     TimeEstimates,
     build_problem,
     estimate_times,
-    predict_memory,
 )
 from graphviz_dash.features.ladder.analysis.ladder_inputs import build_ladder_data
 from graphviz_dash.features.ladder.analysis.ladder_problem import (
@@ -27,6 +26,7 @@ from graphviz_dash.features.ladder.analysis.ladder_problem import (
     compute_ladder_cost,
 )
 from graphviz_dash.features.ladder.analysis.outside_time import compute_block_spread
+from graphviz_dash.features.ladder.analysis.set_memory import SetMemory
 from graphviz_dash.model.absence import Missing
 
 _MAX_ADDED: Final = 4
@@ -177,25 +177,21 @@ def build_coverage(data: LadderData) -> Coverage | None:
         exclusive_bytes=_estimate_exclusive_bytes(problem.exclusive_bytes, sizes, current),
     )
     eager_ns, graph_ns, spread = _predict_steps(data, problem, requests_above)
-    current_use = compute_ladder_cost(problem, current)
-    use = compute_ladder_cost(problem, sizes.tolist())
-    memory_bytes = predict_memory(data, sizes.tolist(), current_use.memory_bytes)
-    if not isinstance(memory_bytes, Missing):
-        use = replace(use, memory_bytes=memory_bytes)
+    memory = SetMemory(data)
     return Coverage(
         largest_graph=current[-1],
         requests=len(data.requests),
         requests_above=len(requests_above),
         new_sizes=new_sizes,
-        current_use=current_use,
-        use=use,
+        current_use=memory.correct(compute_ladder_cost(problem, current), current),
+        use=memory.correct(compute_ladder_cost(problem, sizes.tolist()), sizes.tolist()),
         step_ns=data.step_ns,
         eager_step_ns=eager_ns,
         eager_step_spread=_measure_eager_variation(data, times, eager_ns),
         graph_step_ns=graph_ns,
         graph_step_spread=spread,
         all_steps_ns=data.all_steps_ns,
-        memory_limit=memory_bytes if isinstance(memory_bytes, Missing) else None,
+        memory_limit=data.pool if isinstance(data.pool, Missing) else None,
     )
 
 

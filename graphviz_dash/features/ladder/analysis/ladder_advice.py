@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from graphviz_dash.analysis.loop.size_times import interpolate_times
 from graphviz_dash.analysis.sample_statistics import Spread
@@ -17,7 +16,6 @@ from graphviz_dash.features.ladder.analysis.ladder_data import (
     build_problem,
     collect_sizes,
     estimate_times,
-    predict_memory,
     select_candidates,
 )
 from graphviz_dash.features.ladder.analysis.ladder_gain import (
@@ -40,6 +38,8 @@ from graphviz_dash.features.ladder.analysis.ladder_search import (
     find_ladders_by_count,
     find_tradeoffs,
 )
+from graphviz_dash.features.ladder.analysis.memory_search import is_within_memory
+from graphviz_dash.features.ladder.analysis.set_memory import SetMemory
 from graphviz_dash.model.absence import Fact, Missing
 
 _MAX_COUNT: Final = 128
@@ -159,6 +159,8 @@ class LadderBasis(Struct, frozen=True):
     """Best candidate ladders for each number of graphs."""
     points: tuple[LadderPoint, ...]
     """Ladders with little time, memory or startup time, fewest sizes first."""
+    memory: SetMemory
+    """Memory of any set of sizes."""
 
 
 def build_ladder_basis(data: LadderData) -> LadderBasis:
@@ -171,6 +173,7 @@ def build_ladder_basis(data: LadderData) -> LadderBasis:
     source_rungs = problem.select(candidates)
     max_count = min(2 * len(data.current_sizes), _MAX_COUNT)
     best_by_count = find_ladders_by_count(source_rungs, max_count)
+    memory = SetMemory(data)
     return LadderBasis(
         data=data,
         times=times,
@@ -178,7 +181,8 @@ def build_ladder_basis(data: LadderData) -> LadderBasis:
         halves=build_judged_halves(data, times, sizes, candidates, max_count),
         candidate_problem=source_rungs,
         best_by_count=best_by_count,
-        points=_build_points(problem, source_rungs, times, best_by_count),
+        points=_build_points(problem, source_rungs, times, best_by_count, memory),
+        memory=memory,
     )
 
 
@@ -187,6 +191,7 @@ def _build_points(
     candidates: LadderProblem,
     times: TimeEstimates,
     by_count: LaddersByCount,
+    memory: SetMemory,
 ) -> tuple[LadderPoint, ...]:
     """Build the best ladders by number of graphs, and by memory and startup time, of all candidates
     and of timed ones."""
@@ -204,7 +209,11 @@ def _build_points(
         (timed_problem, find_tradeoffs(timed_problem) if len(timed_problem.sizes) else ()),
     ):
         ladders |= {tuple(source.sizes[positions].tolist()) for positions in rung_positions}
-    points = [build_point(problem, times, sizes) for sizes in ladders]
+    points = [
+        build_point(problem, times, memory, sizes)
+        for sizes in ladders
+        if memory.simulation is None or memory.predict(sizes) is not None
+    ]
     return tuple(
         sorted(
             points, key=lambda point: (len(point.sizes), point.untimed_count, point.use.total_ns)
@@ -213,33 +222,33 @@ def _build_points(
 
 
 def build_point(
-    problem: LadderProblem, times: TimeEstimates, sizes: tuple[int, ...]
+    problem: LadderProblem, times: TimeEstimates, memory: SetMemory, sizes: tuple[int, ...]
 ) -> LadderPoint:
     """Build the point of ``sizes``, a subset of the sizes of ``problem``."""
     untimed_count = len(set(sizes) - set(times.sizes.tolist()))
-    return LadderPoint(sizes, compute_ladder_cost(problem, sizes), untimed_count)
+    cost = memory.correct(compute_ladder_cost(problem, sizes), sizes)
+    return LadderPoint(sizes, cost, untimed_count)
 
 
 def recommend_ladder(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missing:
     """Find the best ladder within ``budget``; without a limit on graphs, the current number
     applies."""
-    data, times, problem = basis.data, basis.times, basis.problem
+    data, times, problem, memory = basis.data, basis.times, basis.problem, basis.memory
     limits = Budget(
         len(data.current_sizes) if budget.graphs is None else budget.graphs,
         budget.memory_bytes,
         budget.startup_ns,
     )
-    ladder = find_best_ladder(basis.candidate_problem, limits, basis.best_by_count)
+    ladder = find_best_ladder(basis.candidate_problem, limits, basis.best_by_count, memory)
     if ladder is None:
         return Missing(
             Fact.LADDER,
             "no ladder within the budget covers the largest request, and no fallback step without "
             "a graph was timed",
         )
-    today_use = compute_ladder_cost(problem, data.current_sizes)
-    fastest = build_point(problem, times, ladder.sizes)
-    points = (_find_smallest(basis, limits, fastest), fastest, *_select_front(basis.points))
-    smallest, fastest, *front = (_predict_point(data, point, today_use) for point in points)
+    today_use = memory.correct(compute_ladder_cost(problem, data.current_sizes), data.current_sizes)
+    fastest = build_point(problem, times, memory, ladder.sizes)
+    smallest = _find_smallest(basis, limits, fastest)
     gain_ns = (today_use.total_ns - fastest.use.total_ns) / len(data.requests)
     sampled = set(times.sizes.tolist())
     smallest_gain_ns = (today_use.total_ns - smallest.use.total_ns) / len(data.requests)
@@ -249,12 +258,12 @@ def recommend_ladder(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missi
         current_use=today_use,
         ladder=ladder,
         use=fastest.use,
-        gain_interval=compute_gain_interval(basis.halves, limits, ladder.sizes, gain_ns),
+        gain_interval=compute_gain_interval(basis.halves, limits, memory, ladder.sizes, gain_ns),
         smallest=smallest,
         smallest_interval=compute_gain_interval(
-            basis.halves, limits, smallest.sizes, smallest_gain_ns
+            basis.halves, limits, memory, smallest.sizes, smallest_gain_ns
         ),
-        front=tuple(front),
+        front=_select_front(basis.points),
         interpolated=tuple(size for size in ladder.sizes if size not in sampled),
         requests=len(data.requests),
         size_sum=int(data.requests.sum()),
@@ -269,14 +278,6 @@ def recommend_ladder(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missi
     )
 
 
-def _predict_point(data: LadderData, point: LadderPoint, today: LadderCost) -> LadderPoint:
-    """Replace the estimated memory of a point by the predicted one, if there is one."""
-    memory_bytes = predict_memory(data, point.sizes, today.memory_bytes)
-    if isinstance(memory_bytes, Missing):
-        return point
-    return replace(point, use=replace(point.use, memory_bytes=memory_bytes))
-
-
 def _find_smallest(basis: LadderBasis, limits: Budget, fastest: LadderPoint) -> LadderPoint:
     """Find the fewest sizes that are not measurably slower than ``fastest``."""
     for point in basis.points:
@@ -285,7 +286,7 @@ def _find_smallest(basis: LadderBasis, limits: Budget, fastest: LadderPoint) -> 
         use = point.use
         if (
             use.total_ns <= fastest.use.total_ns * (1 + _MAX_LOSS_SHARE)
-            and (limits.memory_bytes is None or use.memory_bytes <= limits.memory_bytes)
+            and is_within_memory(use.memory_bytes, limits)
             and (limits.startup_ns is None or use.startup_ns <= limits.startup_ns)
             and not is_loss_significant(basis.halves, point.sizes, fastest.sizes)
         ):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -138,18 +137,6 @@ def build_problem(
         counts=counts,
         fallback_ns=interpolate(requests, times.fallback_sizes, times.fallback_ns),
     )
-
-
-def predict_memory(data: LadderData, sizes: Sequence[int], current_bytes: float) -> float | Missing:
-    """Predict the device memory with ``sizes``, by a simulation of the pool, from the current
-    memory. Executables of new sizes are like those of the nearest ones."""
-    pool_bytes = data.pool if isinstance(data.pool, Missing) else data.pool.predict(sizes)
-    if isinstance(data.pool, Missing) or isinstance(pool_bytes, Missing):
-        return pool_bytes
-    executables = _get_column(data, "executable_bytes")
-    new = interpolate(np.array(sorted(sizes)), np.array(data.current_sizes), executables)
-    growth = pool_bytes - data.pool.reserved_bytes
-    return current_bytes + growth + float(new.sum() - executables.sum())
 
 
 def _get_column(data: LadderData, name: str) -> Floats:

@@ -34,6 +34,7 @@ from graphviz_dash.features.ladder.analysis.ladder_search import (
     find_best_ladder,
     find_ladders_by_count,
 )
+from graphviz_dash.features.ladder.analysis.set_memory import SetMemory
 
 _RESAMPLES: Final = 400
 _SEED: Final = 20_261_123
@@ -74,7 +75,11 @@ def build_judged_halves(
 
 
 def compute_gain_interval(
-    halves: Sequence[JudgedHalf], budget: Budget, sizes: Sequence[int], gain_ns: float
+    halves: Sequence[JudgedHalf],
+    budget: Budget,
+    memory: SetMemory,
+    sizes: Sequence[int],
+    gain_ns: float,
 ) -> Spread:
     """Compute the 95% interval of the gain per request, in ns.
 
@@ -86,7 +91,7 @@ def compute_gain_interval(
     gains, cross_fitted_gains = [np.full(1, gain_ns)], [np.full(1, gain_ns)]
     for half in halves:
         gains.append((half.current_ns - _compute_totals(half, sizes)) / half.requests)
-        half_ladder = find_best_ladder(half.choice_problem, budget, half.best_by_count)
+        half_ladder = find_best_ladder(half.choice_problem, budget, half.best_by_count, memory)
         if half_ladder is not None:
             cross_fitted_gains.append(
                 (half.current_ns - _compute_totals(half, half_ladder.sizes)) / half.requests

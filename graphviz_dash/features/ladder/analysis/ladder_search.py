@@ -5,11 +5,13 @@ Requests are padded to the next captured size, so a ladder is a shortest path ov
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from typing import Final
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.features.ladder.analysis.budget_search import (
@@ -18,7 +20,14 @@ from graphviz_dash.features.ladder.analysis.budget_search import (
     find_cheapest_path,
     find_priced_path,
 )
-from graphviz_dash.features.ladder.analysis.ladder_problem import Budget, Ladder, LadderProblem
+from graphviz_dash.features.ladder.analysis.ladder_problem import (
+    Budget,
+    Ladder,
+    LadderProblem,
+    find_places,
+)
+from graphviz_dash.features.ladder.analysis.memory_search import find_fitting_path, is_within_memory
+from graphviz_dash.features.ladder.analysis.set_memory import SetMemory
 
 _EQUAL: Final = 1 + 1e-12
 _PRICES: Final = (0.0, *np.geomspace(1e-4, 1.0, 8).tolist())
@@ -49,13 +58,53 @@ class LaddersByCount(Struct, frozen=True):
         )
 
 
+_TRIAL_SHARES: Final = (1.0, 0.8, 0.6, 0.4, 0.2)
+"""Shares of a limit of memory for the extrapolated memory, if the simulation takes too long."""
+
+
 def find_best_ladder(
-    problem: LadderProblem, budget: Budget, by_count: LaddersByCount | None = None
+    problem: LadderProblem,
+    budget: Budget,
+    by_count: LaddersByCount | None = None,
+    memory: SetMemory | None = None,
 ) -> Ladder | None:
     """Find the sizes with the least total time.
 
-    None if no ladder within ``budget`` covers the requests with unknown fallback times. O(graphs
-    sizes^2) if the number of graphs binds, else O(sizes^2).
+    A limit of memory is for the memory by ``memory``, or for the memory of ``problem`` without its
+    simulation. None if no ladder within ``budget`` covers the requests with unknown fallback times.
+    """
+    if budget.memory_bytes is None or memory is None or memory.simulation is None:
+        return _find_summed_ladder(problem, budget, by_count)
+    ladder = _find_summed_ladder(problem, replace(budget, memory_bytes=None), by_count)
+    if ladder is None or is_within_memory(memory.predict(ladder.sizes), budget):
+        return ladder
+    path = _build_path(problem)
+    trials = _generate_trials(problem, budget, by_count)
+    result = find_fitting_path(problem, path, budget, memory, trials)
+    if result is None:
+        return None
+    return Ladder(tuple(problem.sizes[result.places].tolist()), result.total_ns, result.bound_ns)
+
+
+def _generate_trials(
+    problem: LadderProblem, budget: Budget, by_count: LaddersByCount | None
+) -> Iterator[Ints]:
+    """Generate ladders that may be within a limit of memory."""
+    yield np.zeros(0, dtype=np.int64)
+    yield from np.arange(len(problem.sizes))[:, None]
+    for share in _TRIAL_SHARES:
+        limit = round((budget.memory_bytes or 0) * share)
+        ladder = _find_summed_ladder(problem, replace(budget, memory_bytes=limit), by_count)
+        if ladder is not None:
+            yield find_places(problem, ladder.sizes)
+
+
+def _find_summed_ladder(
+    problem: LadderProblem, budget: Budget, by_count: LaddersByCount | None
+) -> Ladder | None:
+    """Find the fastest ladder by the memory of ``problem``.
+
+    O(graphs sizes^2) if the number of graphs binds, else O(sizes^2).
     """
     path = _build_path(problem)
     limits = _build_limits(problem, budget)

@@ -255,9 +255,23 @@ def test_memory_is_predicted_from_recorded_allocations(tmp_path: Path, unit: int
     assert f" and cost {memory} and about " in text
     assert "simulation" in describe_memory_method(family.node_bytes, family.pool)
     # The same for sizes without a further graph, and for all sets of sizes.
-    advice = recommend_ladder(build_ladder_basis(data), Budget(graphs=2))
-    assert not isinstance(advice, Missing)
-    for point in (advice.smallest, *advice.front):
-        program = Program(unit).capture(point.sizes[::-1])
-        executables = len(point.sizes) * 6 * family.node_bytes.bytes
-        assert point.use.memory_bytes == program.pool.reserved_bytes + executables
+    basis = build_ladder_basis(data)
+    assert coverage.current_use.memory_bytes == compute_memory(unit, SIZES, family)
+    limits = {compute_memory(unit, (size,), family) for size in SIZES}
+    for budget in (Budget(graphs=2), *(Budget(memory_bytes=limit) for limit in limits)):
+        advice = recommend_ladder(basis, budget)
+        assert not isinstance(advice, Missing)
+        uses = {point.sizes: point.use for point in (advice.smallest, *advice.front)}
+        uses |= {advice.ladder.sizes: advice.use, SIZES: advice.current_use}
+        for sizes, use in uses.items():
+            assert use.memory_bytes == compute_memory(unit, sizes, family)
+        if budget.memory_bytes is not None:
+            assert advice.use.memory_bytes <= budget.memory_bytes
+            assert advice.smallest.use.memory_bytes <= budget.memory_bytes
+            assert advice.ladder.sizes
+
+
+def compute_memory(unit: int, sizes: tuple[int, ...], family: FamilyReport) -> int:
+    """Memory of a program that captures these sizes."""
+    pool_bytes = Program(unit).capture(sizes[::-1]).pool.reserved_bytes
+    return pool_bytes + len(sizes) * 6 * round(family.node_bytes.bytes)
