@@ -120,15 +120,16 @@ def _list_compilations(report: CompileReport) -> tuple[tuple[str, str, str], ...
             (title, format_count(None), "not recorded") for title in ("Graph breaks", "Recompiles")
         )
     lines = {graph_break.lines[:1] for graph_break in compilation.breaks}
-    spent = sum(frame.compile_ns or 0 for frame in compilation.frames)
-    note = f"by line, in {pluralize(len(compilation.frames), 'compilation')}"
+    times = [frame.compile_ns for frame in compilation.frames if frame.compile_ns is not None]
+    spent = f"{format_ns(sum(times))} spent compiling" if times else "compile time not recorded"
+    places = f", in {pluralize(len(compilation.frames), 'compilation')}"
     return (
-        ("Graph breaks", format_count(len(lines)), note),
         (
-            "Recompiles",
-            format_count(len(compilation.recompiles)),
-            f"{format_ns(spent)} spent compiling",
+            "Graph breaks",
+            format_count(len(lines)),
+            f"by line{places if compilation.frames else ''}",
         ),
+        ("Recompiles", format_count(len(compilation.recompiles)), spent),
     )
 
 

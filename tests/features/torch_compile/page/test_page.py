@@ -101,3 +101,16 @@ def test_a_traced_step_is_not_called_untimed(look_in: LookIn) -> None:
     assert "Traced step" in text
     assert "under the profiler" in text
     assert "no step was timed" not in text
+
+
+def test_an_unrecorded_compilation_took_an_unknown_time(look_in: LookIn) -> None:
+    # Dynamo, Inductor and Triton were busy for 15 s, but torch logged no compilation of vLLM.
+    look_in(SAMPLE.parent / "recorded-vllm")
+    text = markup(page_shown("compile"))
+    assert "compile time not recorded" in text
+    assert "0 ns spent compiling" not in text
+    assert "0 compilations" not in text
+    look_in(SAMPLE.parent / "recorded-sglang")
+    text = markup(page_shown("compile"))
+    assert "by line, in 1 compilation" in text
+    assert "2.67 s spent compiling" in text
