@@ -77,6 +77,17 @@ class Settings(msgspec.Struct, frozen=True):
     """Maximum duration of that wait, or None."""
 
 
+class _MappedFiles(dict[str, MappedFile]):
+    """The mapped files of a folder, created on demand. Finding one calls no function of Python."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __missing__(self, name: str) -> MappedFile:
+        file = self[name] = MappedFile(self._path / name)
+        return file
+
+
 class ProcessFolder:
     """Files of one process of the program: JSON, each complete or absent, and mapped numbers."""
 
@@ -84,7 +95,7 @@ class ProcessFolder:
         self.path = path
         self.refusals = 0
         self.first_refusal: str | None = None
-        self._mapped: dict[str, MappedFile] = {}
+        self._mapped = _MappedFiles(path)
         (path / GRAPHS_FOLDER).mkdir()
 
     @classmethod
@@ -122,22 +133,16 @@ class ProcessFolder:
     def append(self, name: str, content: bytes) -> None:
         """Append ``content`` to the mapped file ``name``. Failures are counted."""
         try:
-            self._find_mapped(name).append(content)
+            self._mapped[name].append(content)
         except OSError as error:
             self._count_refusal(name, error)
 
     def rewrite(self, name: str, content: bytes) -> None:
         """Replace the content of the mapped file ``name``. Failures are counted."""
         try:
-            self._find_mapped(name).rewrite(content)
+            self._mapped[name].rewrite(content)
         except OSError as error:
             self._count_refusal(name, error)
-
-    def _find_mapped(self, name: str) -> MappedFile:
-        file = self._mapped.get(name)
-        if file is None:
-            file = self._mapped[name] = MappedFile(self.path / name)
-        return file
 
     def _count_refusal(self, name: str, error: OSError) -> None:
         self.refusals += 1

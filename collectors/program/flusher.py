@@ -34,7 +34,11 @@ class Flusher:
     def __init__(self, write: Callable[[], bool | None], interval_s: float) -> None:
         self._write = write
         self._interval_s = interval_s
-        self._ended = threading.Event()
+        self._ends = False
+        self._wake = threading.Lock()
+        """Locked, except to wake the thread. A single call into C waits for it; an event's wait
+        consists of ten functions of Python."""
+        self._wake.acquire()
         self._done = threading.Event()
         self._ending = threading.Lock()
         self._thread_id = 0
@@ -60,7 +64,7 @@ class Flusher:
 
     def stop(self) -> None:
         """Stop the thread. Returns when the last write ends or takes too long."""
-        self._ended.set()
+        self._end()
         self.is_paused = False
         if self.started:
             self._done.wait(_STOP_S)
@@ -74,7 +78,7 @@ class Flusher:
     def pause(self) -> None:
         """Stop the thread until :meth:`resume`. Waits a moment for its end."""
         self.is_paused = True
-        self._ended.set()
+        self._end()
         deadline = time.monotonic() + _PAUSE_S
         self._done.wait(_PAUSE_S)
         # Its last call lets this thread run before the system has ended it.
@@ -88,23 +92,29 @@ class Flusher:
             return
         self.is_paused = False
         with self._ending:
-            self._ended.clear()
+            self._ends = False
             restarts = self._done.is_set()
         if restarts:
             self._done.clear()
             with suppress(RuntimeError):  # the end of the program writes everything
                 self.start()
 
+    def _end(self) -> None:
+        self._ends = True
+        with suppress(RuntimeError):  # it is awake already
+            self._wake.release()
+
     def _run(self) -> None:
         self._thread_id = threading.get_native_id()
+        wait, interval_s = self._wake.acquire, self._interval_s
         while True:
-            if not self._ended.wait(self._interval_s):
+            if not wait(True, interval_s):
                 if not self._write():
                     continue
                 self._done.set()
                 return
             with self._ending:
-                if self._ended.is_set():
+                if self._ends:
                     self._done.set()
                     return
 

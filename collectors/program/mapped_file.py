@@ -37,17 +37,14 @@ class MappedFile:
         Raises:
             OSError: The file cannot grow.
         """
-        self._write(self._length, content)
+        self.rewrite(content, self._length)
 
-    def rewrite(self, content: bytes) -> None:
-        """Replace the content. A concurrent reader may see a part of it.
+    def rewrite(self, content: bytes, offset: int = 0) -> None:
+        """Replace the content after ``offset``. A concurrent reader may see a part of it.
 
         Raises:
             OSError: The file cannot grow.
         """
-        self._write(0, content)
-
-    def _write(self, offset: int, content: bytes) -> None:
         end = _WORD + offset + len(content)
         if end > len(self._bytes):
             self._bytes = _map_file(self._path, end)

@@ -86,7 +86,7 @@ _SERVED: Final = (_LABEL, _ENGINE)
 """Kinds of steps with occasional captures: all steps without a capture count towards the start of
 the window, not only those after the last capture."""
 
-_STATE_EVERY: Final = 200
+_STATE_EVERY: Final = 125
 """Flushes of events and counts per write of the state, which is more expensive: every 10 s."""
 _STATE_GAP_S: Final = 0.25
 """Minimum time between two writes of the state after captures."""

@@ -78,8 +78,9 @@ class Rest:
 
     def count(self) -> None:
         """Count the replays since the last call as steps without events."""
-        with self._lock:
-            self._count()
+        if self._anchor is not None:
+            with self._lock:
+                self._count()
 
     def _count(self) -> None:
         if self._anchor is not None:

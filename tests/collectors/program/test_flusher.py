@@ -102,3 +102,46 @@ def test_threads_stop_for_a_fork_unless_the_program_has_others(program: str, out
     assert done.stdout.strip() == output, done.stderr
     # Python 3.12 and newer warn about the other programs.
     assert program != "alone" or not done.stderr
+
+
+def test_a_wait_runs_no_function_of_python() -> None:
+    """Each one would delay the program when its caches are cold."""
+    calls: list[str] = []
+    written = threading.Event()
+    count = 0
+
+    def write() -> None:
+        nonlocal count
+        count += 1
+        if count == 1:
+            sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_name))
+        elif count == 5:
+            sys.setprofile(None)
+            written.set()
+
+    flusher = Flusher(write, 0.001)
+    flusher.start()
+    assert written.wait(60)
+    flusher.stop()
+    assert set(calls) <= {"write", "_run"}
+
+
+def test_a_thread_that_resumes_during_a_write_continues() -> None:
+    writing, busy, written = threading.Event(), threading.Event(), threading.Event()
+
+    def write() -> None:
+        writing.set()
+        busy.wait(60)
+        written.set()
+
+    flusher = Flusher(write, 0.001)
+    flusher.start()
+    assert writing.wait(60)
+    flusher.pause()
+    flusher.resume()
+    busy.set()
+    for _ in range(3):
+        written.clear()
+        assert written.wait(60)
+    flusher.stop()
+    assert not flusher.is_running

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import msgspec
@@ -273,7 +274,8 @@ def test_progress_is_read_as_it_was_written(tmp_path: Path) -> None:
         cut.write(b"cut")
     assert read_progress(tmp_path) == progress
     assert folder.refusals == 0
-    assert FLUSH_S <= 0.05
+    # A kill loses at most 0.1 s, with a write and two handovers of Python's lock.
+    assert FLUSH_S + 2 * sys.getswitchinterval() <= 0.095
     assert os.listdir(tmp_path / "graphs") == []
 
 
