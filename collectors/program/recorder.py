@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from threading import get_ident
@@ -52,8 +53,9 @@ from collectors.program.process_facts import (
 )
 from collectors.program.profiler_watch import ProfilerWatch
 from collectors.program.progress import FLUSH_S, ProgressFiles
+from collectors.program.sleep import SleepingGraphs
 from collectors.program.startup import StartupLedger
-from collectors.program.steps import StepClock, StepSeries
+from collectors.program.steps import PATIENCE, StepClock, StepSeries
 from collectors.program.watch import (
     COUNTER,
     ReplayCounter,
@@ -85,6 +87,10 @@ _ENGINE: Final = BoundaryKind.ENGINE
 _SERVED: Final = (_LABEL, _ENGINE)
 """Kinds of steps with occasional captures: all steps without a capture count towards the start of
 the window, not only those after the last capture."""
+
+_SETTLED_STEPS: Final = 64
+"""Steps without a change after which graphs that end none are no longer handled. Each later attempt
+waits twice as long."""
 
 _STATE_EVERY: Final = 125
 """Flushes of events and counts per write of the state, which is more expensive: every 10 s."""
@@ -119,6 +125,10 @@ class _Capture:
     """Identity and name of the optimizer that stepped in it, or None."""
     after: set[str] = field(default_factory=set)
     """Graphs from the same place of capture that were replayed right before it in its thread."""
+    predecessor: ReplayCounter | None = None
+    """Graph replayed right before its last handled replay, or None if unknown."""
+    steady_from: int = 0
+    """Number of the first replay after this predecessor."""
     halfway: int = 0
     """Replays in the first half of the steps before the traced window."""
     before_window: int = 0
@@ -188,6 +198,8 @@ class ProgramRecorder:
         self._strangers = 0
         self._calls_before_replay = 0
         self._previous: dict[int, ReplayCounter] = {}
+        self._sleeping = SleepingGraphs()
+        self._settling_steps = self._settles_at = _SETTLED_STEPS
         self._compiled_calls = CompiledCalls(self._handle_compiled_call, guard)
         self._forwards = OutermostCalls(
             self._handle_call, guard, self.loop.record_module_return, self._compiled_calls.start
@@ -250,6 +262,7 @@ class ProgramRecorder:
         self._compiled.stop()
         self._profilers.disable()
         self._traces.discard()
+        self._sleeping.end()
         for capture in self._captures.values():
             capture.counter.awake = False
         self.loop.rest.reset()
@@ -298,6 +311,7 @@ class ProgramRecorder:
         """Register a capture with its source lines and step."""
         begin = perf_counter_ns()
         self.loop.rest.stop()
+        self._end_sleep()
         caller = sys._getframe(1)
         lines = find_caller_lines(caller, _CALLERS)
         facts, name = self.loop.read_graph_facts(lines, caller), self.loop.find_graph_name(caller)
@@ -425,6 +439,7 @@ class ProgramRecorder:
 
     def _record_special_replay(self, counter: ReplayCounter) -> None:
         self.loop.rest.stop()
+        self._end_sleep()
         capture = self._captures.get(counter.id)
         if self._profilers.has_sessions:
             self._profilers.discard_left()
@@ -458,6 +473,8 @@ class ProgramRecorder:
         # Before the tick, which may start another series of steps.
         if self._flusher.started:
             counter.tick = tick
+        # The clock counts this tick, so that the next one is not the first of its step.
+        counter.step = self._clock.steps
         self._handle_tick(*tick)
 
     def record_instantiation(self, counter: ReplayCounter, start_ns: int, duration_ns: int) -> None:
@@ -500,7 +517,62 @@ class ProgramRecorder:
             return BoundaryKind.REPLAYS, place, f"replay of any graph captured at {place}"
         # The first replay of a thread follows none.
         counter.follows = previous or self._earlier
+        if capture.predecessor is not counter.follows:
+            capture.predecessor, capture.steady_from = counter.follows, counter.replays
         return BoundaryKind.REPLAYS, counter.id, f"replay of {counter.id}"
+
+    def _let_graphs_sleep(self) -> None:
+        """Stop handling the replays of graphs that end no steps, after enough steps without a
+        change."""
+        self._settles_at += self._settling_steps
+        self._settling_steps *= 2
+        captures, anchor = tuple(self._captures.values()), self._clock.anchor
+        ticking = [
+            (capture, capture.counter.tick[1])
+            for capture in captures
+            if capture.counter.tick is not None
+        ]
+        # Graphs of one candidate would have to be counted together.
+        sizes = Counter(candidate for _, candidate in ticking)
+        others = [
+            capture
+            for capture, candidate in ticking
+            if candidate != anchor and sizes[candidate] == 1
+        ]
+        sleeping = [
+            capture.counter
+            for capture in others
+            if capture.counter.replays - capture.steady_from >= PATIENCE
+        ]
+        if self._sleeping.is_active or not sleeping:
+            return
+        for capture, candidate in ticking:
+            if candidate == anchor:
+                # Its predecessor may sleep.
+                capture.counter.follows = None
+        self._sleeping.begin(sleeping, self._clock.steps)
+        for capture in others:
+            # A graph that does not sleep wakes all others at its next replay.
+            capture.counter.tick = None
+
+    def _end_sleep(self, *, is_ticking: bool = False) -> None:
+        """Handle the replays of all graphs again, if some sleep.
+
+        ``is_ticking``: during a tick, after which another graph is the previous one.
+        """
+        if not self._sleeping.is_active:
+            return
+        self._sleeping.handle_next_replays()
+        self._sleeping.end()
+        for capture in tuple(self._captures.values()):
+            capture.counter.tick = None
+        # Last: sleeping graphs did not update it.
+        self._previous.clear()
+        number = None if is_ticking else self.loop.log.find_last_replay(get_ident())
+        if number is not None:
+            self._previous[get_ident()] = self._counters[number]
+        self._series.plain_steps = 0
+        self._settles_at = self._series.since_capture + self._settling_steps
 
     # Ends of steps.
 
@@ -587,10 +659,16 @@ class ProgramRecorder:
             self._flusher.start()
 
     def _handle_step_start(self) -> None:
+        self._end_sleep(is_ticking=True)
         for capture in tuple(self._captures.values()):
             capture.counter.tick = None
         if self._series.drain_ns is None:
             self._clear_times()
+        self._restart_settling()
+
+    def _restart_settling(self) -> None:
+        self._settling_steps = _SETTLED_STEPS
+        self._settles_at = self._series.since_capture + _SETTLED_STEPS
 
     def _handle_step_end(self) -> None:
         now = self._series.end_plain_step()
@@ -599,6 +677,9 @@ class ProgramRecorder:
         else:
             self._handle_special_step_end(perf_counter_ns())
             self._series.plain_steps = self._count_plain_steps()
+            if self._series.plain_steps and self._series.since_capture >= self._settles_at:
+                self._let_graphs_sleep()
+                self._series.plain_steps = self._count_plain_steps()
 
     def _count_plain_steps(self) -> int:
         """Return the number of steps from now on that only add a time, unless a capture, another
@@ -610,7 +691,7 @@ class ProgramRecorder:
             return 0
         steps = series.since_capture
         # At each of these numbers, something else happens.
-        limits = [skip // 2 - steps, skip - steps]
+        limits = [skip // 2 - steps, skip - steps, self._settles_at - steps]
         if series.drain_ns is None:
             limits += [KEPT // 2 - len(series.times), KEPT - len(series.times)]
         if steps >= skip and not self._window.done:
@@ -655,6 +736,7 @@ class ProgramRecorder:
 
     def _open_window(self) -> None:
         self._end_times()
+        self._end_sleep(is_ticking=True)
         for capture in self._captures.values():
             capture.before_window = capture.counter.replays
             capture.counter.awake = True
@@ -747,6 +829,7 @@ class ProgramRecorder:
         if not self._window.profiling and not self._stopped:
             self._series.drain_ns = None
             self._clear_times()
+            self._restart_settling()
         return capture
 
     def _begin_rest(self, *, is_step_end: bool) -> None:
@@ -762,6 +845,7 @@ class ProgramRecorder:
 
     def _stop_ticking(self) -> None:
         self._stopped = self._series.is_special = True
+        self._sleeping.end()
         self._compiled_calls.stop()
         self.loop.stop_ticking()
         self._optimizers.stop()
@@ -769,6 +853,7 @@ class ProgramRecorder:
     def _handle_profiler_start(self) -> None:
         self._profiler_seen = self._profiler_seen or self._series.drain_ns is None
         self._series.plain_steps = 0
+        self._end_sleep()
         self.loop.record_profiler()
         # The program's profiler uses CUPTI immediately.
         self.end_traces(detach=False, end=WindowEnd.PROFILER)
@@ -799,6 +884,9 @@ class ProgramRecorder:
             self.loop.rest.count()
             self.loop.flush()
             self._write_progress()
+            if self._sleeping.is_active and self._sleeping.has_other_anchor(self._clock):
+                # The next replay of one of them wakes all.
+                self._sleeping.handle_next_replays()
             if not self._open:
                 if self._flushes % _STATE_EVERY == 0:
                     self._write_state()

@@ -29,6 +29,8 @@ EVENTS_KEPT: Final = 2_000_000
 
 _FIELDS: Final = 5
 _PORTION: Final = 1_000 * _FIELDS
+_SEARCH_LENGTH: Final = 20
+"""Number of events searched for the last replay of a thread."""
 
 
 class EventKind(IntEnum):
@@ -182,6 +184,15 @@ class LoopLog:
     def add_gpu_time(self, graph: int, thread: int, begin: int, gpu_ns: int) -> None:
         """Record the GPU time of a replay, which is known later."""
         self.note((EventKind.GPU, graph, thread, begin, gpu_ns))
+
+    def find_last_replay(self, thread: int) -> int | None:
+        """Return the number of the graph that ``thread`` launched last, if its event was recorded
+        recently."""
+        rows = self._rows[-_SEARCH_LENGTH * _FIELDS :]
+        for at in range(len(rows) - _FIELDS, -1, -_FIELDS):
+            if rows[at] == EventKind.REPLAY and rows[at + 2] == thread:
+                return rows[at + 1]
+        return None
 
     def get_scope_number(self, scope: ScopeFacts) -> int:
         """Return the number of a scope, a new one for new facts."""
