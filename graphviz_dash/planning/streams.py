@@ -45,17 +45,16 @@ def plan_streams(
     No plan is slower than the previous one, which is repeated if more streams have no benefit.
     Near-linear in operations and dependencies, per number of streams.
     """
-    plans = [_simulate_plan(operations, [0] * len(operations), replace(costs, issue_ns=0.0))]
+    plans = [_simulate_plan(operations, (0,) * len(operations), replace(costs, issue_ns=0.0))]
+    # Heuristics often agree with each other and with fewer streams.
+    plan_by_lanes: dict[tuple[int, ...], StreamPlan] = {}
     for count in range(2, streams + 1):
+        for choose in _HEURISTICS:
+            lanes = _number_lanes(operations, choose(operations, count, costs))
+            if lanes not in plan_by_lanes:
+                plan_by_lanes[lanes] = _simulate_plan(operations, lanes, costs)
         plans.append(
-            min(
-                [plans[-1]]
-                + [
-                    _simulate_plan(operations, choose(operations, count, costs), costs)
-                    for choose in _HEURISTICS
-                ],
-                key=lambda plan: plan.schedule.total_ns,
-            )
+            min([plans[-1], *plan_by_lanes.values()], key=lambda plan: plan.schedule.total_ns)
         )
     return tuple(plans)
 
@@ -75,10 +74,10 @@ def explain_serial_plan(operations: Sequence[Operation], costs: StreamCosts) -> 
     Uses predicted serial time, because measured times do not add up exactly.
     """
     line_ns = predict_replay_ns(operations, [0] * len(operations), costs)
-    least = compute_time_bounds(operations, costs)
-    if least.path_ns >= _NO_GAIN_FRACTION * line_ns:
+    bounds = compute_time_bounds(operations, costs)
+    if bounds.path_ns >= _NO_GAIN_FRACTION * line_ns:
         return Verdict.CHAIN
-    return Verdict.FULL if least.capacity_ns >= _NO_GAIN_FRACTION * line_ns else Verdict.NOISE
+    return Verdict.FULL if bounds.capacity_ns >= _NO_GAIN_FRACTION * line_ns else Verdict.NOISE
 
 
 def compute_stream_waits(
@@ -105,17 +104,21 @@ def compute_stream_waits(
     return waits
 
 
-def _simulate_plan(
-    operations: Sequence[Operation], stream: Sequence[int], costs: StreamCosts
-) -> StreamPlan:
+def _number_lanes(operations: Sequence[Operation], stream: Sequence[int]) -> tuple[int, ...]:
+    """Number the streams in use from 0 without gaps."""
     used_lanes = {
         lane for operation, lane in zip(operations, stream, strict=True) if operation.nodes
     }
     number = {lane: rank for rank, lane in enumerate(sorted(used_lanes))}
-    lanes = tuple(
+    return tuple(
         number[lane] if operation.nodes else 0
         for operation, lane in zip(operations, stream, strict=True)
     )
+
+
+def _simulate_plan(
+    operations: Sequence[Operation], lanes: tuple[int, ...], costs: StreamCosts
+) -> StreamPlan:
     waits = compute_stream_waits(operations, lanes, costs)
     return StreamPlan(
         lanes, simulate(operations, waits, costs.issue_ns, costs.contention, costs.start_ns)
@@ -128,7 +131,7 @@ def _assign_earliest(
     """Assign each operation to the stream with the earliest start. Ties prefer a stream that ends
     with a dependency, then the stream that ended last."""
     tail = [-1] * streams
-    assigned = [0] * len(operations)
+    lane_of = [0] * len(operations)
     end = [0.0] * len(operations)
     for index, operation in enumerate(operations):
         if not operation.nodes:
@@ -142,7 +145,7 @@ def _assign_earliest(
                     end[source]
                     + (
                         costs.same_stream_gap_ns
-                        if assigned[source] == lane
+                        if lane_of[source] == lane
                         else costs.cross_stream_gap_ns
                     )
                     for source in operation.dependencies
@@ -153,9 +156,9 @@ def _assign_earliest(
                 (max(start, free_at), previous not in operation.dependencies, -free_at, lane)
             )
         start, *_, lane = min(choices)
-        assigned[index], tail[lane] = lane, index
+        lane_of[index], tail[lane] = lane, index
         end[index] = start + operation.duration_ns
-    return assigned
+    return lane_of
 
 
 def _assign_chains(operations: Sequence[Operation], streams: int, costs: StreamCosts) -> list[int]:
@@ -187,14 +190,14 @@ def _assign_chains(operations: Sequence[Operation], streams: int, costs: StreamC
     lane_of: list[int] = []
     for chain in chains:
         chain_start, chain_end = start[chain[0]], end[chain[-1]]
-        allowed = min(
+        candidates = min(
             (_get_allowed_streams(operations[index], streams) for index in chain), key=len
         )
-        available = [lane for lane in allowed if free_at[lane] <= chain_start]
+        available = [lane for lane in candidates if free_at[lane] <= chain_start]
         lane = (
             max(available, key=free_at.__getitem__)
             if available
-            else min(allowed, key=free_at.__getitem__)
+            else min(candidates, key=free_at.__getitem__)
         )
         lane_of.append(lane)
         free_at[lane] = max(free_at[lane], chain_start) + (chain_end - chain_start)
@@ -208,16 +211,16 @@ def _assign_continuing(
     work."""
     tail = [-1] * streams
     load = [0.0] * streams
-    assigned = [0] * len(operations)
+    lane_of = [0] * len(operations)
     for index, operation in enumerate(operations):
         if not operation.nodes:
             continue
-        allowed = _get_allowed_streams(operation, streams)
-        continuing = [lane for lane in allowed if tail[lane] in operation.dependencies]
-        lane = min(continuing or allowed, key=load.__getitem__)
-        assigned[index], tail[lane] = lane, index
+        candidates = _get_allowed_streams(operation, streams)
+        continuing = [lane for lane in candidates if tail[lane] in operation.dependencies]
+        lane = min(continuing or candidates, key=load.__getitem__)
+        lane_of[index], tail[lane] = lane, index
         load[lane] += operation.duration_ns + costs.same_stream_gap_ns
-    return assigned
+    return lane_of
 
 
 def _get_allowed_streams(operation: Operation, streams: int) -> range:
