@@ -16,7 +16,7 @@ from types import ModuleType
 
 from collectors.passes import worker
 from collectors.process.requests import PassRequest
-from tests.collectors.collection.test_collect import ENVIRONMENT, write_results
+from tests.collectors.collection.pass_results import ENVIRONMENT, write_results
 
 _STEP = 0.02
 

@@ -24,7 +24,8 @@ from collectors.process.subprocesses import WorkerLimit, run_worker
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import Failure, Pass
-from tests.collectors.collection.test_collect import ENVIRONMENT, collection, ended, write_results
+from tests.collectors.collection.pass_results import ENVIRONMENT, write_results
+from tests.collectors.collection.test_collect import collection, ended
 
 TORCHRUN = {
     "RANK": "1",
