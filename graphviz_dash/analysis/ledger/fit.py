@@ -19,7 +19,8 @@ from graphviz_dash.analysis.ledger.graphs import GraphLedger
 from graphviz_dash.analysis.ledger.memory import LedgerPart, MemoryLedger
 from graphviz_dash.analysis.ledger.savings import sum_pool_workspaces, sum_side_streams
 from graphviz_dash.analysis.ledger.startup import StartupLedger, TimePart
-from graphviz_dash.analysis.memory.report import DRIVER_CHUNK, NODE_BYTES
+from graphviz_dash.analysis.memory.executables import estimate_executables
+from graphviz_dash.analysis.memory.report import DRIVER_CHUNK
 from graphviz_dash.model.memory import Owner
 
 if TYPE_CHECKING:
@@ -131,7 +132,9 @@ def predict_fit(
     parts[LedgerPart.POOLS] = _predict_pools(ledger, change, sizes, parts)
     nodes = sum(graph.nodes or 0 for graph in graphs)
     if nodes and (layer_factor != 1 or count_factor != 1):
-        growth = nodes * (layer_factor * count_factor - 1) * NODE_BYTES
+        sizes_by_graph = {graph.graph: graph.nodes or 0 for graph in graphs}
+        estimate = sum(estimate_executables(run, sizes_by_graph).values())
+        growth = estimate * (layer_factor * count_factor - 1)
         current = parts.get(LedgerPart.EXECUTABLES, 0)
         parts[LedgerPart.EXECUTABLES] = max(
             current + round(growth / DRIVER_CHUNK) * DRIVER_CHUNK, 0

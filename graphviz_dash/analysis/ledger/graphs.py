@@ -11,6 +11,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from graphviz_dash.analysis.ledger.memory import compute_others_change
+from graphviz_dash.analysis.memory.executables import (
+    estimate_executables,
+    find_capture_chunks,
+    measure_growth,
+)
 from graphviz_dash.analysis.memory.report import compute_footprints
 from graphviz_dash.model.ledger import SampleKind, SpanKind
 
@@ -30,9 +35,9 @@ class GraphLedger(Struct, frozen=True):
     pool_growth_bytes: int | None
     """Growth of its pool since the end of the previous capture into it."""
     kernel_bytes: int | None
-    """Kernels and libraries that its capture loaded."""
+    """Kernels and libraries that its capture loaded, without chunks for executables."""
     executable_bytes: int | None
-    """Its share, by nodes, of the growth of all instantiations."""
+    """Its share of the growth by all executables, by estimates from nodes."""
     warm_up_bytes: int | None
     """Growth of used memory since the previous capture."""
     host_bytes: int | None
@@ -77,7 +82,10 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
     nodes = {graph.id: len(graph.nodes) for graph in run.graphs}
     # Growth outside the allocator may belong to another process.
     is_attributable = not compute_others_change(ledger)
-    executables = share_executables(ledger, nodes) if is_attributable else {}
+    executables = (
+        share_executables(ledger, estimate_executables(run, nodes)) if is_attributable else {}
+    )
+    chunks = find_capture_chunks(ledger)
     footprints = {
         footprint.graph: footprint
         for footprint in (compute_footprints(run.memory_pass) if run.memory_pass else ())
@@ -114,7 +122,9 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
                 reserved_bytes=_subtract(begin, end, "reserved_bytes"),
                 pool_growth_bytes=cost.pool_growth_bytes if cost else None,
                 kernel_bytes=(
-                    _subtract(begin, after_body, "outside_bytes") if is_attributable else None
+                    _subtract(begin, after_body, "outside_bytes", chunks.get(graph.graph, 0))
+                    if is_attributable
+                    else None
                 ),
                 executable_bytes=executables.get(graph.graph),
                 warm_up_bytes=(
@@ -160,10 +170,12 @@ def _index(ledger: Ledger, kind: SampleKind) -> dict[str, MemorySample]:
     return {s.name: s for s in ledger.samples if s.kind is kind and s.name is not None}
 
 
-def _subtract(begin: MemorySample | None, end: MemorySample | None, field: str) -> int | None:
+def _subtract(
+    begin: MemorySample | None, end: MemorySample | None, field: str, other_bytes: int = 0
+) -> int | None:
     if begin is None or end is None:
         return None
-    return int(getattr(end, field)) - int(getattr(begin, field))
+    return int(getattr(end, field)) - int(getattr(begin, field)) - other_bytes
 
 
 def _subtract_work(
@@ -198,25 +210,15 @@ def _sum_spans(ledger: Ledger) -> dict[str, dict[SpanKind, int]]:
     return times
 
 
-def share_executables(ledger: Ledger, nodes: Mapping[str, int]) -> dict[str, int]:
-    """Share the growth of all instantiations among the graphs by nodes; the sum stays exact.
+def share_executables(ledger: Ledger, estimates: Mapping[str, float]) -> dict[str, int]:
+    """Share the growth by all executables among the graphs by estimates; the sum stays exact.
 
     A single growth says little, because the driver allocates chunks of MiB.
     """
-    growth = 0
-    bodies: dict[str, MemorySample] = {}
-    graphs = []
-    for sample in ledger.samples:
-        if sample.name is None:
-            continue
-        if sample.kind in (SampleKind.CAPTURE_BEGIN, SampleKind.CAPTURE_END):
-            bodies[sample.name] = sample
-        elif sample.kind is SampleKind.INSTANTIATION and sample.name in bodies:
-            growth += sample.outside_bytes - bodies[sample.name].outside_bytes
-            bodies[sample.name] = sample
-            graphs.append(sample.name)
-    names = [graph for graph in dict.fromkeys(graphs) if nodes.get(graph)]
-    return divide(max(growth, 0), {graph: nodes[graph] for graph in names})
+    growth = measure_growth(ledger)
+    weights = {graph: round(estimates.get(graph, 0)) for graph in growth}
+    shares = {graph: weight for graph, weight in weights.items() if weight}
+    return divide(max(sum(growth.values()), 0), shares)
 
 
 def divide(total: int, weights: Mapping[str, int]) -> dict[str, int]:

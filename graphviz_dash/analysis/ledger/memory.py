@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from graphviz_dash.analysis.ledger.startup import TimePart
+from graphviz_dash.analysis.memory.executables import find_capture_chunks
 from graphviz_dash.model.ledger import SampleKind, SpanKind
 from graphviz_dash.model.memory import DEFAULT_POOL, Owner
 
@@ -313,6 +314,7 @@ class _OutsideParts:
             key=lambda span: span.start_ns,
         )
         self._graphs = {graph.graph for graph in ledger.graphs}
+        self._chunks = find_capture_chunks(ledger)
         self._instantiations = [s for s in ledger.spans if s.kind is SpanKind.INSTANTIATE]
         captures = [span.start_ns for span in ledger.spans if span.kind is SpanKind.CAPTURE]
         self._first_capture = min(captures, default=self._end)
@@ -340,6 +342,8 @@ class _OutsideParts:
                 if self._is_attributable
                 else (LedgerPart.REMAINDER, "", False)
             )
+            if part is LedgerPart.KERNELS and is_graph and cause in self._chunks:
+                part = LedgerPart.EXECUTABLES
             # Nothing can release more than it has.
             limit = max(growth, -max(self._parts[part], 0)) if growth < 0 else growth
             self._add(part, cause, is_graph, limit)

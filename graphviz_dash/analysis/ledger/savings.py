@@ -13,7 +13,8 @@ from msgspec import Struct
 from graphviz_dash.analysis.ledger.graphs import GraphLedger
 from graphviz_dash.analysis.ledger.memory import LedgerPart, MemoryLedger
 from graphviz_dash.analysis.ledger.startup import StartupLedger, TimePart
-from graphviz_dash.analysis.memory.report import DRIVER_CHUNK, NODE_BYTES
+from graphviz_dash.analysis.memory.executables import estimate_executables
+from graphviz_dash.analysis.memory.report import DRIVER_CHUNK
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.ledger import SpanKind
 from graphviz_dash.model.memory import DEFAULT_POOL, Owner
@@ -406,39 +407,22 @@ def find_twins(run: Run) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(names) for names in classes.values() if len(names) > 1)
 
 
-_MEASURABLE_CHUNKS: Final = 4
-"""Minimum growth by executables, in chunks, to measure the size of a node."""
-
-_MAX_NODE_BYTES: Final = 10_000
-"""Largest reported device memory of a node (NVIDIA/cccl, pull request 3768)."""
-
-
-def measure_node_bytes(graphs: Sequence[GraphLedger]) -> float:
-    """Return the device memory of an executable's node: measured if large enough, else the default.
-
-    The driver grows by chunks, sometimes in the next capture. Larger growth there is kernels. More
-    than the maximum of a node is memory of other processes.
-    """
-    size = sum(graph.executable_bytes or 0 for graph in graphs) + sum(
-        graph.kernel_bytes or 0 for graph in graphs[1:] if graph.kernel_bytes == DRIVER_CHUNK
-    )
-    nodes = sum(graph.nodes or 0 for graph in graphs)
-    if not _MEASURABLE_CHUNKS * DRIVER_CHUNK <= size <= nodes * _MAX_NODE_BYTES:
-        return NODE_BYTES
-    return size / nodes
-
-
 def _find_shared(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
+    """Graphs of equal topology need only the largest of their executables."""
     by_id = {graph.graph: graph for graph in graphs}
-    node_bytes = measure_node_bytes(graphs)
-    size = time = 0
+    estimates = estimate_executables(run, {graph.graph: graph.nodes or 0 for graph in graphs})
+    size = 0.0
+    time = 0
     groups: list[tuple[str, ...]] = []
     nodes = 0
     for twins in find_twins(run):
         members = [by_id[name] for name in twins if name in by_id]
         if len(members) < 2:
             continue
-        sizes = [round((graph.nodes or 0) * node_bytes) for graph in members]
+        sizes = [
+            estimates[graph.graph] if graph.executable_bytes is None else graph.executable_bytes
+            for graph in members
+        ]
         times = [graph.driver_ns or 0 for graph in members]
         size += sum(sizes) - max(sizes)
         time += sum(times) - max(times)
@@ -447,7 +431,8 @@ def _find_shared(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
     if groups:
         yield Saving(
             SavingAction.SHARE,
-            round(size / DRIVER_CHUNK) * DRIVER_CHUNK,
+            # The remaining executables need a part of a chunk.
+            int(size) // DRIVER_CHUNK * DRIVER_CHUNK,
             time,
             SavingBasis.PREDICTION,
             tuple(name for group in groups for name in group),

@@ -22,7 +22,11 @@ from graphviz_dash.analysis.loop.size_times import (
 )
 from graphviz_dash.analysis.loop.step_modes import StepMode, summarize_modes
 from graphviz_dash.analysis.memory.captured_pools import FamilyPool, build_family_pool
-from graphviz_dash.analysis.memory.report import DRIVER_CHUNK, NODE_BYTES
+from graphviz_dash.analysis.memory.executables import (
+    NodeBytes,
+    find_capture_chunks,
+    measure_node_bytes,
+)
 from graphviz_dash.analysis.metrics.loop_columns import (
     CAPTURE,
     FALLBACK,
@@ -34,7 +38,6 @@ from graphviz_dash.analysis.metrics.loop_columns import (
 )
 from graphviz_dash.analysis.sample_statistics import Summary, compute_percentiles, summarise
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.ledger import SampleKind
 from graphviz_dash.model.loop import FamilyMember, GraphCost, GraphFamily, ProgramLoop
 from graphviz_dash.model.recording import (
     BoundaryKind,
@@ -48,22 +51,6 @@ _MIN_SAMPLES: Final = 3
 """For a reliable median of GPU times."""
 _MIN_STEPS: Final = 32
 """For a reliable median of step intervals, which vary with host work."""
-
-_MIN_MEASURED_BYTES: Final = 8 * 2**20
-"""Minimum total size for the family's own measurement; the driver allocates 2 MiB chunks."""
-_MAX_NODE_BYTES: Final = 16_384
-"""Largest plausible bytes per node. Above it, another process used the GPU's memory."""
-
-
-class NodeBytes(Struct, frozen=True):
-    """Device memory of executables outside the allocator."""
-
-    bytes: float
-    """Bytes per node."""
-    graphs: int
-    """Graphs behind the estimate. 0 means the built-in default, because the family's own
-    graphs are too small to measure.
-    """
 
 
 class MemberReport(Struct, frozen=True):
@@ -268,7 +255,7 @@ def build_loop_report(run: Run) -> LoopReport | Missing:
         recorded=recorded_graphs,
         uses=uses,
         evictions=find_released_graphs(recording),
-        capture_chunks=_find_capture_chunks(run),
+        capture_chunks=find_capture_chunks(run.ledger),
         has_counted_steps=loop.step_count > len(columns.kind),
     )
     families = [
@@ -349,42 +336,14 @@ class _GraphFacts(Struct, frozen=True):
     """True if some steps were counted but not recorded."""
 
 
-def _find_capture_chunks(run: Run) -> dict[str, int]:
-    """Find captures during which the driver allocated one chunk. Larger growth, and that of the
-    first capture, is kernels."""
-    if run.ledger is None:
-        return {}
-    begins = {
-        sample.name: sample.outside_bytes
-        for sample in run.ledger.samples
-        if sample.kind is SampleKind.CAPTURE_BEGIN
-    }
-    first = next(iter(begins), None)
-    return {
-        sample.name: DRIVER_CHUNK
-        for sample in run.ledger.samples
-        if sample.kind is SampleKind.CAPTURE_END
-        and sample.name is not None
-        and sample.name != first
-        and sample.outside_bytes - begins.get(sample.name, 0) == DRIVER_CHUNK
-    }
-
-
 def _estimate_node_bytes(family: GraphFamily, graphs: _GraphFacts) -> NodeBytes:
     names = {graph for member in family.members for graph in member.graphs}
-    measurements = [
+    return measure_node_bytes(
         (driver_bytes + graphs.capture_chunks.get(graph, 0), nodes)
         for graph in names & graphs.recorded.keys()
         if (driver_bytes := graphs.costs[graph].driver_bytes) is not None
         and (nodes := graphs.recorded[graph].nodes)
-    ]
-    total_bytes = sum(total_bytes for total_bytes, _ in measurements)
-    if total_bytes < _MIN_MEASURED_BYTES:
-        return NodeBytes(NODE_BYTES, 0)
-    node_bytes = total_bytes / sum(nodes for _, nodes in measurements)
-    if node_bytes > _MAX_NODE_BYTES:
-        return NodeBytes(NODE_BYTES, 0)
-    return NodeBytes(node_bytes, len(measurements))
+    )
 
 
 def _build_family(

@@ -11,12 +11,12 @@ from graphviz_dash.analysis.loop.family_report import (
     FamilyReport,
     LoopReport,
     MemberReport,
-    NodeBytes,
 )
 from graphviz_dash.analysis.loop.keys import format_key
 from graphviz_dash.analysis.loop.padding import PaddingCost, PaddingEffect
 from graphviz_dash.analysis.loop.step_modes import StepMode
 from graphviz_dash.analysis.memory.captured_pools import FamilyPool
+from graphviz_dash.analysis.memory.executables import NodeBytes
 from graphviz_dash.analysis.metrics.loop_columns import SizeSource
 from graphviz_dash.analysis.sample_statistics import Spread, Summary
 from graphviz_dash.errors import escape_control_characters
