@@ -38,6 +38,10 @@ from graphviz_dash.units import format_bytes, format_count, format_ns, pluralize
 _LOG_AXIS_RATIO: Final = 16
 """Ratio of largest to smallest size from which the axis is logarithmic."""
 _MAX_TICKS: Final = 24
+_MIN_TICK_RATIO: Final = 1.25
+"""Ratio of neighbouring ticks above which their labels do not overlap."""
+_END_RATIO: Final = 1.08
+"""Ratio of the end of the axis to the largest size, with space for its label."""
 _MAX_POINTS: Final = 240
 """Graphs drawn as points with bars; more become a line with a band."""
 _MAX_CHANGE_LINES: Final = 12
@@ -104,16 +108,20 @@ def _configure_size_axis(
     name = "size" if axis is None else family.family.axes[axis]
     settings: dict[str, Any] = {"title_text": escape(name), "type": "log" if is_log else "linear"}
     settings |= build_size_ticks(sizes, all_sizes, is_log=is_log)
+    # By default the axis ends within the strokes of the largest size.
+    settings["autorangeoptions"] = {"include": _END_RATIO * max(all_sizes)}
     figure.update_xaxes(**settings, anchor=bottom)
 
 
 def build_size_ticks(
     sizes: Sequence[int], all_sizes: Sequence[int], *, is_log: bool
 ) -> dict[str, Any]:
-    """Build ticks at ``sizes`` of graphs if they are few, otherwise over ``all_sizes``."""
+    """Build ticks at ``sizes`` of graphs, and above them, if they are few, otherwise over
+    ``all_sizes``."""
     ticks = sorted(set(sizes))
     if len(ticks) <= _MAX_TICKS:
         spaced_ticks = _select_spaced_ticks(ticks, wide=is_log)
+        spaced_ticks += _list_larger_ticks(ticks[-1], max(all_sizes))
         return {"tickvals": spaced_ticks, "ticktext": [f"{tick:,}" for tick in spaced_ticks]}
     # Plotly's ticks on a logarithmic axis are only powers of ten.
     return _build_log_ticks(all_sizes) if is_log else {"tickformat": ","}
@@ -127,10 +135,22 @@ def _build_log_ticks(sizes: Sequence[int]) -> dict[str, Any]:
 def _select_spaced_ticks(ticks: Sequence[int], *, wide: bool) -> list[int]:
     selected = [ticks[-1]]
     for tick in reversed(ticks[:-1]):
-        is_spaced = selected[-1] / tick > 1.25 if wide else selected[-1] - tick > ticks[-1] / 22
+        is_spaced = (
+            selected[-1] / tick > _MIN_TICK_RATIO if wide else selected[-1] - tick > ticks[-1] / 22
+        )
         if is_spaced:
             selected.append(tick)
     return selected[::-1]
+
+
+def _list_larger_ticks(largest_graph: int, largest: int) -> list[int]:
+    """List doublings of the largest graph and the largest size, without close ones."""
+    ticks = [largest] if largest > _MIN_TICK_RATIO * largest_graph else []
+    tick = 2 * largest_graph
+    while largest > _MIN_TICK_RATIO * tick:
+        ticks.insert(-1, tick)
+        tick *= 2
+    return ticks
 
 
 def _add_lines(

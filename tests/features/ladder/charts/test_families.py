@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.loop.family_report import build_loop_report
@@ -46,6 +47,27 @@ def test_a_wide_axis_of_sizes_has_more_ticks_than_powers_of_ten() -> None:
     assert chart is not None
     texts = chart.layout.xaxis.ticktext
     assert {"10", "20", "50", "100", "200"} <= set(texts)
+
+
+@pytest.mark.parametrize(
+    ("sample", "family", "ticks"),
+    [
+        ("recorded-vllm", "piecewise", ["48", "64", "128", "256", "512", "1,024"]),
+        ("recorded-sglang", "decode", ["16", "24", "32", "48"]),
+    ],
+)
+def test_sizes_above_the_largest_graph_have_ticks(
+    sample: str, family: str, ticks: list[str]
+) -> None:
+    report = build_loop_report(load_experiment(SAMPLES / sample, traces=False).runs[0])
+    assert not isinstance(report, Missing)
+    (drawn,) = (each for each in report.families if each.family.name == family)
+    chart = draw_family(drawn, (), "light")
+    assert chart is not None
+    axis = chart.layout.xaxis
+    assert list(axis.ticktext[-len(ticks) :]) == ticks
+    # The strokes and the label of the largest size are complete.
+    assert axis.autorangeoptions.include > axis.tickvals[-1]
 
 
 def test_the_page_renders_the_legend_of_lines_by_other_numbers() -> None:
