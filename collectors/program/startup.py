@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from time import perf_counter_ns
 from typing import Final
 
@@ -36,6 +37,7 @@ class StartupLedger:
         self._entered = False
         self._started = False
         self._written = -1
+        self._writing = Lock()
 
     def connect(self, folder: ProcessFolder, count_replays: Callable[[], int]) -> None:
         """Write into ``folder`` from now on, and count replays with ``count_replays``."""
@@ -77,10 +79,11 @@ class StartupLedger:
 
     def write(self) -> None:
         """Write the ledger if it has changed."""
-        changes = self.recorder.changes
-        if self._folder is not None and changes != self._written:
-            self._written = changes
-            self._folder.put(LEDGER_FILE, self.recorder.build())
+        with self._writing:
+            changes = self.recorder.changes
+            if self._folder is not None and changes != self._written:
+                self._written = changes
+                self._folder.put(LEDGER_FILE, self.recorder.build())
 
     def begin_capture(self, graph_id: str, begin: int) -> None:
         """Handle the start of a capture. ``begin``: start of the recorder's work for it."""
@@ -113,4 +116,6 @@ class StartupLedger:
                 recorder.sample(SampleKind.PERIODIC)
             if recorder.is_startup_over():
                 recorder.end_startup()
+                # Later, an engine may be killed before the next write of the state.
+                self.write()
         return recorder.is_startup_done

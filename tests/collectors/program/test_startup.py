@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import textwrap
 from itertools import pairwise
 from pathlib import Path
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 
 from collectors.program.bundle import end_startup
 from graphviz_dash.model.ledger import Ledger, SampleKind, SpanKind
-from tests.collectors.program.recorded import CAPTURE, run, seen
+from tests.collectors.program.recorded import CAPTURE, run, run_apart, seen
 from tests.ledgers import MS, make_ledger
 
 
@@ -139,6 +140,26 @@ os.waitpid(child, 0)
     assert capture.start_ns - context.time_ns > 90_000_000
     assert ledger.startup_end_ns is not None
     assert ledger.startup_end_ns < 10_000_000_000
+
+
+def test_a_process_killed_after_its_start_up_keeps_the_allocations_of_captures(
+    tmp_path: Path,
+) -> None:
+    """The state is written every 10 s, and SGLang kills a scheduler that served for less."""
+    program = """
+import os, time
+g = captured()
+for _ in range(100):
+    g.replay()
+    time.sleep(0.005)
+os.kill(os.getpid(), 9)
+"""
+    ended = run_apart(tmp_path, CAPTURE + program, "--steps", "0")
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    ledger = seen(tmp_path)[0].ledger
+    assert ledger is not None
+    assert SampleKind.STARTUP_END in {sample.kind for sample in ledger.samples}
+    assert "allocations" in {span.name for span in ledger.spans}
 
 
 def test_a_killed_process_ends_its_start_up_like_others() -> None:
