@@ -72,6 +72,8 @@ class LoopColumns(Struct, frozen=True):
     starts before the GPU has executed this one. ``NONE`` for the last step."""
     is_gpu_bound: Flags
     """``period_ns`` is the time of the GPU."""
+    is_asynchronous: bool
+    """Steps start while the GPU executes the previous one, which takes longer than the CPU."""
 
     @property
     def is_replay(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -138,6 +140,7 @@ def build_loop_columns(
         launch_ns=_mask_profiled(_encode_column(steps.launch_ns), clean),
         period_ns=periods.period_ns,
         is_gpu_bound=periods.is_gpu_bound,
+        is_asynchronous=periods.is_asynchronous,
     )
 
 

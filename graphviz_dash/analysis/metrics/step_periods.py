@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.arrays import Flags, Floats, Ints
 
@@ -25,6 +26,9 @@ _MAX_RATIO: Final = 0.8
 scheduling."""
 _MIN_WAIT: Final = 0.1
 """Minimum wait for the GPU, as a share of the interval, of a step that waits for another one."""
+_MIN_OWN_WAIT: Final = 0.6
+"""The same of a step that is limited by the GPU, if steps are not asynchronous. Larger, because the
+program may also work between two steps."""
 
 
 class StepPeriods(Struct, frozen=True):
@@ -34,7 +38,9 @@ class StepPeriods(Struct, frozen=True):
     """Time of each step, ``UNKNOWN`` at the ends of a sequence. Periods of a sequence have the sum
     of its intervals."""
     is_gpu_bound: Flags
-    """The period is the GPU's: from the end of the previous step to that of this one."""
+    """The period is the time of the GPU."""
+    is_asynchronous: bool
+    """A step starts while the GPU executes the previous one, and waits for that one."""
 
 
 def compute_periods(begin: Ints, end: Ints, sequence: Ints, group: Ints) -> StepPeriods:
@@ -51,13 +57,36 @@ def compute_periods(begin: Ints, end: Ints, sequence: Ints, group: Ints) -> Step
     begin, end, sequence, group = (column[order] for column in (begin, end, sequence, group))
     is_sequence_end = np.append(sequence[1:] != sequence[:-1], True)[: len(order)]
     intervals = np.where(is_sequence_end | (sequence < 0), UNKNOWN, np.append(begin[1:], 0) - begin)
-    periods = StepPeriods(intervals, np.zeros(len(order), dtype=bool))
+    periods = StepPeriods(intervals, np.zeros(len(order), dtype=bool), False)
     if np.count_nonzero(intervals != UNKNOWN) >= _MIN_STEPS:
-        gpu_periods = _shift_periods(begin, end, intervals)
-        if _is_more_regular(gpu_periods.period_ns, intervals, group):
-            periods = gpu_periods
+        waits = _measure_waits(begin, end, intervals)
+        periods = _shift_periods(begin, intervals, waits)
+        if not _is_more_regular(periods.period_ns, intervals, group):
+            is_gpu_bound = _find_gpu_bound(intervals, waits, group)
+            periods = StepPeriods(intervals, is_gpu_bound, False)
     places = np.argsort(order)
-    return StepPeriods(periods.period_ns[places], periods.is_gpu_bound[places])
+    return replace(
+        periods,
+        period_ns=periods.period_ns[places],
+        is_gpu_bound=periods.is_gpu_bound[places],
+    )
+
+
+def _measure_waits(begin: Ints, end: Ints, intervals: Ints) -> Ints:
+    """Measure the waits between the end of a step's calls and the next step."""
+    outside = intervals - (end - begin)
+    # The shortest time between two steps contains no wait.
+    waits: Ints = outside - outside[intervals != UNKNOWN].min()
+    return waits
+
+
+def _find_gpu_bound(intervals: Ints, waits: Ints, group: Ints) -> Flags:
+    """Find steps that wait for the GPU and follow a like step. Their interval is its time, whether
+    they wait for their own work or for the previous step's."""
+    follows_like_step = np.append(False, (group[1:] == group[:-1]) & (intervals[:-1] != UNKNOWN))
+    waits_long = (intervals != UNKNOWN) & (waits >= _MIN_OWN_WAIT * intervals)
+    is_gpu_bound: Flags = waits_long & follows_like_step & (group >= 0)
+    return is_gpu_bound
 
 
 def _is_more_regular(periods: Ints, intervals: Ints, group: Ints) -> bool:
@@ -82,7 +111,7 @@ def _measure_deviation(values: Floats, groups: Ints) -> float:
     return float(np.abs(values - np.repeat(medians, counts)).mean())
 
 
-def _shift_periods(begin: Ints, end: Ints, intervals: Ints) -> StepPeriods:
+def _shift_periods(begin: Ints, intervals: Ints, waits: Ints) -> StepPeriods:
     """Compute the times between the ends of steps on the GPU.
 
     A step ends when the CPU has waited for it, at the start of the step after the next. A step that
@@ -91,9 +120,6 @@ def _shift_periods(begin: Ints, end: Ints, intervals: Ints) -> StepPeriods:
     """
     count = len(begin)
     has_interval = intervals != UNKNOWN
-    outside = intervals - (end - begin)
-    # The shortest time between two steps contains no wait.
-    waits = outside - outside[has_interval].min()
     is_restart = has_interval & (waits < _MIN_WAIT * intervals) | np.append(
         True, ~has_interval[:-1]
     )
@@ -106,4 +132,5 @@ def _shift_periods(begin: Ints, end: Ints, intervals: Ints) -> StepPeriods:
     has_period = has_interval & (precedes_restart | has_interval[following])
     start = np.where(is_restart, begin, np.append(0, ends[:-1]))
     period = np.where(has_period, ends - start, UNKNOWN)
-    return StepPeriods(period, has_period & ~precedes_restart & ~is_second_last & ~is_restart)
+    is_gpu_bound = has_period & ~precedes_restart & ~is_second_last & ~is_restart
+    return StepPeriods(period, is_gpu_bound, True)

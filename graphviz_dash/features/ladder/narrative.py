@@ -142,7 +142,7 @@ def _describe_recorded_step(report: LoopReport) -> str:
 
 def _describe_overlap(report: LoopReport) -> str:
     """Explain the times of steps that overlap; empty if they do not."""
-    if not report.columns.is_gpu_bound.any():
+    if not report.columns.is_asynchronous:
         return ""
     return (
         "A step starts while the GPU executes the previous one, and the GPU is slower than the "

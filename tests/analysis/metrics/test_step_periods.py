@@ -26,6 +26,7 @@ def test_times_of_an_asynchronous_engine_are_those_of_the_gpu() -> None:
     # The first step finds an idle GPU, and the end of the last ones is unknown.
     assert periods.period_ns[1:-2].tolist() == gpu[1:-2].tolist()
     assert periods.is_gpu_bound[1:-2].all()
+    assert periods.is_asynchronous
     assert periods.period_ns[-2:].tolist() == [UNKNOWN, UNKNOWN]
     assert not periods.is_gpu_bound[-2:].any()
 
@@ -72,9 +73,16 @@ def test_a_program_that_waits_for_its_own_step_changes_nothing() -> None:
     durations = 5_000_000 + 4_000_000 * sizes
     begin = np.append(0, np.cumsum(durations)[:-1])
     # It waits after the call that was recorded.
-    period = get_periods(begin, begin + 500_000, sizes)
-    assert period[:-1].tolist() == durations[:-1].tolist()
-    assert period[-1] == UNKNOWN
+    sequence = np.zeros(300, dtype=np.int64)
+    periods = compute_periods(begin, begin + 500_000, sequence, sizes)
+    assert periods.period_ns[:-1].tolist() == durations[:-1].tolist()
+    assert periods.period_ns[-1] == UNKNOWN
+    assert not periods.is_asynchronous
+    # Known as GPU times are long waits of repeated steps; others may contain work of the CPU.
+    is_repeated = np.append(False, sizes[1:] == sizes[:-1])
+    assert is_repeated.sum() > 40
+    expected = is_repeated & (sizes >= 2) & (np.arange(300) < 299)
+    assert periods.is_gpu_bound.tolist() == expected.tolist()
 
 
 def test_few_steps_change_nothing() -> None:
