@@ -29,7 +29,11 @@ from graphviz_dash.analysis.trace.steps import find_steps
 from graphviz_dash.bundle import launch
 from graphviz_dash.bundle.references import REFERENCE_FOLDER
 from graphviz_dash.features.launch.analysis.launch_costs import analyze_launch_costs
-from graphviz_dash.features.prediction.analysis.stream_prediction import predict_run_parallel
+from graphviz_dash.features.prediction.analysis.stream_prediction import (
+    predict_parallel,
+    predict_run_parallel,
+)
+from graphviz_dash.features.ranks import fleet_import
 from graphviz_dash.features.torch_compile.analysis.report import build_compile_report
 from graphviz_dash.ingest import cache, load
 from graphviz_dash.ingest.limits import Limits
@@ -43,6 +47,7 @@ _ANALYSES: Final = (
     match_replays,
     build_tables,
     analyze_run,
+    predict_parallel,
     predict_run_parallel,
     build_kernel_table,
     compare_ranks,
@@ -95,7 +100,8 @@ def _read_traces_once(patched: pytest.MonkeyPatch) -> None:
             tables[key] = read(path, limits)
         return tables[key]
 
-    patched.setattr(cache, "read_trace", read_once)
+    for module in (cache, fleet_import):
+        patched.setattr(module, "read_trace", read_once)
 
 
 class _Kept:
