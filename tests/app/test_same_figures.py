@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html import unescape
 from pathlib import Path
 from statistics import median
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from click import Command
+from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
@@ -57,7 +58,7 @@ from tests.app.surfaces import SIGNED, Figures, Table, print_tables, read_markup
 from tests.importers.fleets import work_in_threads
 from tests.narrative.test_answer_properties import NAMES
 from tests.samples import SAMPLES, compared_sample
-from tests.ui.views.apptests import LookIn, markup, shown
+from tests.ui.views.apptests import LookIn, markup, show_sample, shown
 
 PAIRS = (
     ("mlp-train/graph", "all-nodes/graph"),
@@ -112,11 +113,23 @@ def show_change(value: float | None, metric: str) -> str | None:
     return text
 
 
-class Collector:
-    """Figures of one experiment, from each surface that shows it."""
+Show = Callable[..., AppTest]
 
-    def __init__(self, result: Comparison) -> None:
+
+def show_page(name: str, experiment: str, **parameters: str) -> AppTest:
+    return shown(name, experiment=experiment, **parameters)
+
+
+class Collector:
+    """Figures of one experiment, from each surface that shows it.
+
+    Args:
+        show: draws a page of the experiment.
+    """
+
+    def __init__(self, result: Comparison, show: Show = show_page) -> None:
         self.result = result
+        self.show = show
         self.figures = Figures()
         self.ranks = compare_ranks(result.experiment)
         self.kernels = build_kernel_table(result.experiment, result.baseline)
@@ -276,7 +289,7 @@ class Collector:
 
     def add_pages(self, name: str) -> None:
         result, figures = self.result, self.figures
-        compare = shown("compare", experiment=name)
+        compare = self.show("compare", name)
         tables, tiles = read_markup(markup(compare))
         self.add_tables("compare page", tables)
         if result.best is not None:
@@ -288,17 +301,17 @@ class Collector:
         for run in result.runs:
             if run.run.memory_pass is None:
                 continue
-            page = shown("memory", experiment=name, run=run.name)
+            page = self.show("memory", name, run=run.name)
             tables, _ = read_markup(markup(page))
             self.add_tables("memory page", tables)
             for line in re.findall(r'<p class="sentence">(.*?)</p>', markup(page)):
                 self.add_memory_sentence("memory page sentence", line)
         for mode in self.ranks:
-            tables, _ = read_markup(markup(shown("ranks", experiment=name, mode=mode.name)))
+            tables, _ = read_markup(markup(self.show("ranks", name, mode=mode.name)))
             self.add_ranks("ranks page", mode, tables)
         for run in result.runs:
             if has_compile_report(run.run):
-                page = shown("compile", experiment=name, run=run.name)
+                page = self.show("compile", name, run=run.name)
                 _, tiles = read_markup(markup(page))
                 for title, fact in (
                     ("Step", self.find_step(run.name)),
@@ -308,14 +321,14 @@ class Collector:
                     self.figures.add(run.name, fact, "compile page", tiles.get(title))
                 figures.add(run.name, "graph_launches", "compile page", tiles["Graph launches"])
         if any(run.run.replay_trace is not None for run in result.runs):
-            text = markup(shown("timeline", experiment=name))
+            text = markup(self.show("timeline", name))
             for run in result.runs:
                 pattern = rf"[:,] {re.escape(run.name)} ([\d.]+x)"
                 figures.find(run.name, "observer_effect", "timeline page", pattern, text)
         self.add_launch_page(name)
 
     def add_launch_page(self, name: str) -> None:
-        page = shown("launch", experiment=name)
+        page = self.show("launch", name)
         for table in page.dataframe:
             if "Repeat vs chain" in table.value.columns:
                 self.add_graph_rows("launch page", table.value.to_dict("records"))
@@ -323,7 +336,7 @@ class Collector:
         self.add_graph_verdicts("launch page", text)
         watched = [run.name for run in self.result.runs if run.run.observers is not None]
         for run_name in watched:
-            page = shown("launch", experiment=name, watched=run_name)
+            page = self.show("launch", name, watched=run_name)
             text = " ".join(caption.value for caption in page.caption).replace("\\", "")
             pattern = rf"a step lasted {TIME}, including"
             self.figures.find(run_name, "step_time", "launch page observers", pattern, text)
@@ -503,7 +516,7 @@ class Collector:
                     for title, heading, text in table.iterate_cells():
                         fact = f"ladder {title.lower().strip()}, {heading}"
                         self.figures.add(run.name, fact, "ladder", text)
-            page = markup(shown("graphs", experiment=folder.name, run=run.name))
+            page = markup(self.show("graphs", folder.name, run=run.name))
             page_tables, tiles = read_markup(page)
             for table in page_tables:
                 if table.head[:3] == ["", "current", "recommended"]:
@@ -521,8 +534,8 @@ def _invoke(command: Command, *arguments: str) -> tuple[str, list[Table]]:
     return print_tables(command.main, [*arguments], standalone_mode=False)
 
 
-def collect_experiment(folder: Path, result: Comparison) -> Figures:
-    collector = Collector(result)
+def collect_experiment(folder: Path, result: Comparison, show: Show = show_page) -> Figures:
+    collector = Collector(result, show)
     collector.add_comparison()
     collector.add_pages(folder.name)
     collector.add_commands(folder)
@@ -547,7 +560,7 @@ def test_no_fact_of_a_sample_has_two_values(
     name: str, look_in: LookIn, totals: dict[str, int]
 ) -> None:
     look_in(SAMPLES / name)
-    figures = collect_experiment(SAMPLES / name, compared_sample(name))
+    figures = collect_experiment(SAMPLES / name, compared_sample(name), show_sample)
     assert figures.disagreements == {}
     assert figures.surfaces >= ALWAYS
     assert figures.compared >= 30

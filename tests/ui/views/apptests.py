@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from html import escape, unescape
 from inspect import getsource
 from pathlib import Path
@@ -82,6 +83,14 @@ def shown(name: str, **parameters: Any) -> AppTest:
     page.kwargs = {"name": name}
     page.query_params.update(parameters)
     return rerun(page)
+
+
+@cache
+def show_sample(name: str, experiment: str, **parameters: str) -> AppTest:
+    """The page ``name`` of a sample, drawn once in each process. The pages look in the folder of
+    the sample, and no test changes the page.
+    """
+    return shown(name, experiment=experiment, **parameters)
 
 
 def rerun(changed: Any) -> AppTest:

@@ -5,13 +5,14 @@ import re
 from html import unescape
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.guidance.gaps import Part
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.ui.page.contents import find_empty_pages
 from tests.samples import SAMPLES
 from tests.test_wording import ODD
-from tests.ui.views.apptests import PAGES, LookIn, markup, shown
+from tests.ui.views.apptests import PAGES, LookIn, markup, show_sample, shown
 
 EXPERIMENTS = sorted({path.parent.parent.name for path in SAMPLES.glob("*/*/manifest.json")})
 
@@ -30,9 +31,8 @@ TAG = re.compile("<[^>]*>")
 ABSENT = re.compile(r'<\w+ class="[^"]*\babsent\b[^"]*"([^>]*)>')
 
 
-def check(name: str, **parameters: str) -> str:
-    """Check a page and return its markup."""
-    page = shown(name, **parameters)
+def check(page: AppTest, name: str, **parameters: str) -> str:
+    """Check the page ``name`` and return its markup."""
     text = markup(page)
     assert text, (name, parameters)
     assert UNEXPLAINED.findall(text) == [], (name, parameters)
@@ -59,8 +59,8 @@ def is_empty(text: str) -> bool:
 
 def test_all_samples_stand_on_the_overview(look_in: LookIn) -> None:
     look_in(SAMPLES)
-    check("overview")
-    check("launch")
+    for name in ("overview", "launch"):
+        check(shown(name), name)
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
@@ -71,9 +71,10 @@ def test_a_sample_opens_on_every_page(look_in: LookIn, experiment: str) -> None:
     runs = sorted(path.parent.name for path in (SAMPLES / experiment).glob("*/manifest.json"))
     dim = find_empty_pages(load_experiment(SAMPLES / experiment).runs)
     for page in (*PAGES[1:], "compile", "launch"):
-        texts = [
-            check(page, experiment=experiment, **({} if run is None else {"run": run}))
-            for run in (runs if page in OF_A_RUN else [None])
-        ]
+        texts = []
+        for run in runs if page in OF_A_RUN else [None]:
+            parameters = {} if run is None else {"run": run}
+            drawn = show_sample(page, experiment, **parameters)
+            texts.append(check(drawn, page, experiment=experiment, **parameters))
         if page in {part.value for part in Part}:
             assert all(map(is_empty, texts)) == (page in dim), page
