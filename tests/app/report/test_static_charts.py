@@ -151,9 +151,9 @@ class TestTimeline:
         assert width == pytest.approx((7_700 + 7_900 + 8_100 + 8_200) * scale, abs=0.3)
 
     def test_many_slices_stay_small(self, tmp_path: Path) -> None:
-        folder = make_experiment(tmp_path / "long", work=chain(8_000), traced=2)
+        folder = make_experiment(tmp_path / "long", work=chain(3_000), traced=2)
         result = compare_runs(load_experiment(folder))
-        assert sum(map(len, draw_charts(result).pictures.values())) < 900_000
+        assert sum(map(len, draw_charts(result).pictures.values())) < 50_000
 
 
 class TestGraph:
