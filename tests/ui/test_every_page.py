@@ -50,12 +50,17 @@ MADE_LAST: Final = {
 }
 """Button that the script of a component makes last."""
 
-WIDTHS: Final = (2560, 1681, 1441, 1424, 1241, 1100, 921, 841, 701, 641, 481, 441, 360)
-"""Narrowest windows of each layout in the style sheets and Streamlit.
+WIDTHS: Final = (2560, 1241, 1100, 921, 701, 641, 481, 441, 360)
+"""Narrowest windows of each layout of a page in the style sheets and Streamlit, and the widest
+common screen."""
+BAR_WIDTHS: Final = (1681, 1441, 1424, 841)
+"""Narrowest windows of further layouts of the bar at the top, and a laptop's window in which it
+once broke. They begin no layout of a page.
 
-The links at the top use one or two rows between 921 and 1240. Also the widest common screen, and a
-laptop's window in which the bar at the top once broke.
+The links use one or two rows between 921 and 1240.
 """
+BARS: Final = ("overview", "graphs", "export")
+"""Pages with all kinds of bars, which are the same on the other pages."""
 MOST_TO_SAY: Final = 5
 
 MOST_PRESSES: Final = 260
@@ -72,7 +77,7 @@ window.deep = (root, found = []) => {
 }
 // A group of radio buttons or pills is one stop; the arrows lead on inside it. So is a table, which
 // leads the focus on from its canvas to a cell within it, and may have another canvas once its
-// columns were measured anew.
+// columns were measured again.
 const TABLE = '[data-testid="stDataFrame"]'
 const GROUPS = '[role="radiogroup"], [data-testid="stButtonGroup"]'
 window.groupOf = one => one.closest(one.closest("canvas") ? TABLE : GROUPS) ?? one
@@ -104,7 +109,7 @@ window.focused = () => {
   return {name: named(one), seen: table || around.some(near => looks(near) !== near.looks)}
 }
 window.reached = new Set()
-// What a press of Tab led to is looked at when the next one begins: to ask after each takes longer.
+// The target of a press of Tab is examined when the next press begins: asking after each is slower.
 window.unseen = []
 window.begun = window.ended = false
 window.note = () => {
@@ -128,6 +133,9 @@ LAID_OUT: Final = """
 """
 """True once every visible chart is as wide as its place: charts follow it some frames later."""
 
+TWO_FRAMES: Final = "() => (window.frame = (window.frame ?? -1) + 1) >= 2 && delete window.frame"
+"""True after two frames, if asked in each."""
+
 COVERED: Final = """
 () => {
   const wrong = []
@@ -136,7 +144,7 @@ COVERED: Final = """
   if (sideways > 1) wrong.push(`the page is ${sideways} px wider than the window`)
   const main = document.querySelector('[data-testid="stMain"]')
   if (main.scrollWidth > main.clientWidth + 1) {
-    wrong.push(`what the page shows is ${main.scrollWidth - main.clientWidth} px wider than it`)
+    wrong.push(`the content of the page is ${main.scrollWidth - main.clientWidth} px wider than it`)
   }
   const {top: barTop, bottom: barEnd} = bar.getBoundingClientRect()
   for (const part of bar.querySelectorAll("a, img, input")) {
@@ -149,7 +157,7 @@ COVERED: Final = """
   status.textContent = "Stop"
   document.querySelector('[data-testid="stHeader"]').append(status)
   if (status.getBoundingClientRect().top < bar.getBoundingClientRect().bottom) {
-    wrong.push("what says that a page is made lies over the bar")
+    wrong.push("the status of a page that is made covers the bar")
   }
   status.remove()
   // A path has no place to break a line at.
@@ -167,7 +175,7 @@ COVERED: Final = """
     const seen = box.width > 1 && box.height > 1 && !control.closest("[aria-hidden=true]")
     const visible = {visibilityProperty: true, opacityProperty: true}
     if (!seen || !control.checkVisibility(visible)) continue
-    // What scrolls inside a box of its own, such as a table or a card, may be out of sight there.
+    // Content that scrolls inside a box, such as a table or a card, may be out of sight there.
     let frame = {left: 0, right: innerWidth, top: 0, bottom: innerHeight}, clipped = false
     for (let around = control.parentElement; around && around !== document.body;
       around = around.parentElement) {
@@ -197,7 +205,7 @@ COVERED: Final = """
     if (!top) continue
     const related = (control.contains(top) || top.contains(control)
       || control.closest("label")?.contains(top) || top.shadowRoot)
-    if (!related) wrong.push(`${name(control)} lies under ${name(top) || top.className}`)
+    if (!related) wrong.push(`${name(control)} is under ${name(top) || top.className}`)
   }
   return wrong
 }
@@ -277,7 +285,7 @@ def test_it_is_accessible_in_both_themes(visit: Visit) -> None:
             expect(label).not_to_have_css("fill", light)
         assert is_light(page) == (theme == "light")
         assert page.locator('[data-testid="stException"]').count() == 0
-        # What is not a matter of colour was looked at in the first of them.
+        # Rules on other matters than colours were checked in the first of them.
         assert broken_rules(page, of_colours=theme != THEMES[-1]) == []
         expect(page.get_by_role("heading", level=1)).to_have_count(1)
     page.emulate_media(color_scheme="light", reduced_motion="no-preference")
@@ -300,7 +308,7 @@ def test_tab_reaches_every_control(visit: Visit) -> None:
         if page.evaluate("ended"):
             break
     unseen = page.evaluate("note() ?? unseen")
-    # Some presses more have begun anew at the top.
+    # Some presses more have begun again at the top.
     page.evaluate("active()?.blur()")
     assert unseen == []
     missed = page.evaluate("controls().filter(one => !reached.has(one)).map(named)")
@@ -310,13 +318,11 @@ def test_tab_reaches_every_control(visit: Visit) -> None:
 def test_no_control_is_covered_at_any_width(visit: Visit) -> None:
     page = visit.page
     wrong = {}
-    for width in WIDTHS:
+    for width in (*WIDTHS, *(BAR_WIDTHS if visit.name in BARS else ())):
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_function(LAID_OUT)
-        # Canvases and tables look at their places once more when a frame begins.
-        page.evaluate(
-            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-        )
+        # Canvases and tables look at their places again when a frame begins.
+        page.wait_for_function(TWO_FRAMES)
         idle(page)
         if covered := page.evaluate(COVERED):
             wrong[width] = covered[:MOST_TO_SAY]
