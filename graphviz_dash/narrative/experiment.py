@@ -97,29 +97,29 @@ def _format_difference(name: str, value: object, other: object) -> str:
     return escape_control_characters(f"{name} ({value}, {other})")
 
 
-def describe_steps(run: Run, recording: Recording) -> str:
-    """Count the timed steps, the traced steps, and those behind them.
+def describe_steps(run: Run, recording: Recording, traced_steps: int) -> str:
+    """Count the timed steps, the steps in the trace, and those behind them.
 
     The median of an engine can come from all its steps, instead of those before the window.
     """
     times, loop = list_recorded_times(run), run.loop
-    counts = f"{format_count(len(times))} timed, {format_count(recording.window_steps)} traced, of "
+    counts = f"{format_count(len(times))} timed, {format_count(traced_steps)} traced, of "
     if loop is not None and len(times) > len(recording.step_ns):
         return counts + pluralize(loop.step_count, "step")
     return f"{counts}the first {pluralize(recording.steps, 'step')}"
 
 
-def list_recording_notes(run: Run) -> tuple[str, ...]:
+def list_recording_notes(run: Run, traced_steps: int) -> tuple[str, ...]:
     """Describe the process, the recorder's effect, the end of the recording, and unused graphs.
-    Empty for a run that was not recorded.
+    Empty for a run that was not recorded. ``traced_steps`` are the steps in its trace.
     """
     recording = run.recording
     if recording is None:
         return ()
     notes = (
         _describe_process(recording),
-        _describe_pauses(recording),
-        _describe_window_end(recording),
+        _describe_pauses(recording, traced_steps),
+        _describe_window_end(recording, traced_steps),
         _describe_cupti(recording),
         _describe_missing_end(recording),
         _describe_unused_graphs(run, recording),
@@ -165,24 +165,24 @@ def _describe_released_graphs(recording: Recording) -> str | None:
     )
 
 
-def _describe_pauses(recording: Recording) -> str | None:
+def _describe_pauses(recording: Recording, traced_steps: int) -> str | None:
     open_ns, close_ns = recording.window_open_ns, recording.window_close_ns
     if open_ns is None or close_ns is None:
         return None
     return (
-        f"The traced window holds {pluralize(recording.window_steps, 'complete step')} and paused "
+        f"The traced window holds {pluralize(traced_steps, 'complete step')} and paused "
         f"the program for {format_ns(open_ns)} when it opened and for {format_ns(close_ns)} when "
         "it closed."
     )
 
 
-def _describe_window_end(recording: Recording) -> str | None:
+def _describe_window_end(recording: Recording, traced_steps: int) -> str | None:
     reason = _WINDOW_ENDS.get(recording.window_ended_by)
-    if reason is None or recording.window_steps >= recording.requested_window_steps:
+    if reason is None or traced_steps >= recording.requested_window_steps:
         return None
     request_text = pluralize(recording.requested_window_steps, "requested step")
     return (
-        f"The traced window closed after {format_count(recording.window_steps)} of {request_text} "
+        f"The traced window closed after {format_count(traced_steps)} of {request_text} "
         f"because {reason}."
     )
 

@@ -26,7 +26,7 @@ WORKLOAD = WorkloadInfo("server.py", "server.py", None, 0, 0, 0)
 def list_notes(recording: Recording, ledger: Ledger | None = None) -> tuple[str, ...]:
     described = manifest(ExecutionMode.RECORDED, WORKLOAD)
     run = Run(path=Path("run"), manifest=described, recording=recording, ledger=ledger)
-    return list_recording_notes(run)
+    return list_recording_notes(run, recording.window_steps)
 
 
 def test_an_older_recording_has_no_notes() -> None:
@@ -108,6 +108,31 @@ def test_unused_graphs_have_the_figures_of_the_ledger() -> None:
     assert f"saves {format_bytes(saving.bytes)} and {format_ns(saving.ns)} of start-up" in note
 
 
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        # The recorder saw the end of no step, and its trace has three.
+        ("recorded-decoder", [3, 3]),
+        # The window had 39 steps, and its trace could not be written.
+        ("recorded-batching", [0]),
+        ("recorded-vllm", [10]),
+        ("sync-in-step", [10, 0]),
+    ],
+)
+def test_traced_steps_are_those_of_the_trace(name: str, counts: list[int]) -> None:
+    compared = compared_sample(name).runs
+    assert [run.traced_steps for run in compared] == counts
+    for run, count in zip(compared, counts, strict=True):
+        if run.run.recording is not None:
+            text = describe_steps(run.run, run.run.recording, run.traced_steps)
+            assert f" timed, {count} traced, of " in text
+            notes = " ".join(list_recording_notes(run.run, run.traced_steps))
+            assert ("The traced window holds " in notes) == (
+                f"The traced window holds {count} complete steps" in notes
+            )
+            assert "closed after" not in notes
+
+
 @pytest.mark.parametrize("name", ["recorded-vllm", "recorded-sglang", "recorded-server"])
 def test_as_many_steps_are_timed_as_the_median_has(name: str) -> None:
     """The median of an engine comes from all its steps."""
@@ -115,7 +140,7 @@ def test_as_many_steps_are_timed_as_the_median_has(name: str) -> None:
     run = compared.run
     assert run.recording is not None
     times = list_step_times(run)
-    text = describe_steps(run, run.recording)
+    text = describe_steps(run, run.recording, compared.traced_steps)
     assert text.startswith(f"{len(times):,} timed, ")
     is_engine = len(times) > len(run.recording.step_ns)
     assert is_engine is (name != "recorded-server")

@@ -51,7 +51,7 @@ from graphviz_dash.analysis.trace.integrity import (
     assess_integrity,
     select_complete_steps,
 )
-from graphviz_dash.analysis.trace.steps import Step, find_steps
+from graphviz_dash.analysis.trace.steps import Step, count_steps, find_steps
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import Experiment, Run
 
@@ -335,6 +335,7 @@ def _compare_run(
         else compute_break_even(run, baseline, figures),
         prediction=inputs.prediction,
         graph_prediction=graph_prediction,
+        traced_steps=count_steps(traced_steps),
         integrity=inputs.integrity,
         low_confidence=(
             *find_caveats(run, baseline_run, figures, traced_steps, inputs.integrity),

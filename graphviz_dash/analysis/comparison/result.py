@@ -62,6 +62,8 @@ class RunComparison(Struct, frozen=True, dict=True):
     """Prediction from the eager run alone."""
     graph_prediction: Prediction | Missing
     """Prediction for one graph of the run's eager steps; missing for a run with graphs."""
+    traced_steps: int
+    """Steps in the replay trace; 0 without a trace, or if it has no separate steps."""
     integrity: TraceIntegrity | None
     """Completeness of the replay trace; None without a trace."""
     low_confidence: tuple[Caveat, ...]

@@ -252,6 +252,11 @@ class Step(Struct, frozen=True):
         return self.kernel_launches + self.graph_launches + self.copy_calls
 
 
+def count_steps(traced_steps: tuple[Step, ...]) -> int:
+    """Count the steps of a trace; 0 if it has no separate ones."""
+    return sum(step.method is not StepMethod.WHOLE for step in traced_steps)
+
+
 def find_steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
     """Find the steps of ``trace`` in time order, by :func:`find_step_ranges`; near-linear in its
     rows.

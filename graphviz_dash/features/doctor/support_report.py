@@ -13,7 +13,7 @@ from typing import Final
 from graphviz_dash import __version__
 from graphviz_dash.bundle.read import is_bundle, read_manifest
 from graphviz_dash.errors import InputError, escape_control_characters
-from graphviz_dash.model.run import Environment, FileRole, Manifest
+from graphviz_dash.model.run import Environment, ExecutionMode, FileRole, Manifest
 from graphviz_dash.units import format_bytes
 
 _PACKAGES: Final = (
@@ -102,12 +102,15 @@ def _describe_recording(manifest: Manifest, redact: bool) -> list[tuple[str, str
     workload = manifest.workload
     files = Counter(entry.role for entry in manifest.files)
     total = sum(entry.bytes for entry in manifest.files)
+    # Traces are not read here, and those of recorded programs have other steps than requested.
+    has_passes = manifest.mode is not ExecutionMode.RECORDED
+    traced_text = f", {workload.traced_iterations} traced" if has_passes else ""
     rows = [
         ("Mode", manifest.mode.value),
         ("Status", manifest.status),
         ("Format", f"version {manifest.version}, written by graphviz-dash {manifest.tool_version}"),
         ("Workload", _REDACTED_TEXT if redact else workload.name),
-        ("Iterations", f"{workload.iterations} timed, {workload.traced_iterations} traced"),
+        ("Iterations", f"{workload.iterations} timed{traced_text}"),
         ("Rank", "none" if manifest.rank is None else str(manifest.rank)),
         ("Graphs", str(files[FileRole.GRAPH])),
         ("Files", f"{', '.join(sorted({role.value for role in files}))}; {format_bytes(total)}"),

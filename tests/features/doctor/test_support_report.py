@@ -9,6 +9,7 @@ from graphviz_dash import __version__
 from graphviz_dash.features.doctor import support_report
 from tests.cli.fixtures import FAILURE, Invoke
 from tests.experiments import make_run
+from tests.samples_once import SAMPLES
 
 
 @pytest.fixture
@@ -34,6 +35,13 @@ def test_a_redacted_report_has_no_names_and_no_messages(experiment: Path, invoke
     for name in ("secret", "CUDA error", "model.py", str(experiment)):
         assert name not in out
     assert "AcceleratorError: (redacted)" in out
+
+
+def test_traced_steps_are_reported_only_if_they_are_known(experiment: Path, invoke: Invoke) -> None:
+    assert " timed, 3 traced" in invoke("doctor", "--report", "--bundle", str(experiment)).out
+    decoder = str(SAMPLES / "recorded-decoder")
+    lines = invoke("doctor", "--report", "--bundle", decoder).out.splitlines()
+    assert [line for line in lines if "Iterations" in line] == ["- Iterations: 20 timed"] * 2
 
 
 def test_the_machine_alone_needs_no_recording(invoke: Invoke) -> None:

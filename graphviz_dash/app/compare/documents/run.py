@@ -159,7 +159,7 @@ class SingleRunDocument(IdentityDocument, frozen=True):
     work: WorkDocument | None
     warmup: Count
     iterations: Count
-    traced_iterations: Count
+    traced_steps: Count = field(name="traced_iterations")
     command: list[str]
     tool_version: str
     environment: EnvironmentDocument
@@ -245,6 +245,7 @@ def build_run_document(
     return build_run(
         SingleRunDocument,
         result.run,
+        traced_steps=result.traced_steps,
         sentence=describe_run(result),
         environment=_build_environment_document(result.run),
         metrics=build_figures_document(figures),

@@ -65,7 +65,7 @@ def show_recorded_panel(result: Comparison) -> None:
 def _show_notes(recordings: Sequence[tuple[RunComparison, Recording]]) -> None:
     """Show the recorder's effect on each program, and the end of its recording."""
     for run, _ in recordings:
-        notes = list_recording_notes(run.run)
+        notes = list_recording_notes(run.run, run.traced_steps)
         if notes:
             text = escape_html(f"{run.name}: {' '.join(notes)}")
             show_markup(format_element("p", text, "muted"))
@@ -80,7 +80,8 @@ def _format_heading(run: RunComparison, recording: Recording) -> str:
     if recording.boundary_kind is None:
         steps = "no steps detected in the program"
     else:
-        steps = f"{describe_steps(run.run, recording)}; a step ends at: {recording.boundary}"
+        counts = describe_steps(run.run, recording, run.traced_steps)
+        steps = f"{counts}; a step ends at: {recording.boundary}"
     omitted = len(recording.graphs) - MAX_LISTED
     more = f"; {omitted:,} more captures not listed" if omitted > 0 else ""
     earlier = (

@@ -75,8 +75,8 @@ def print_run(
     ids to concurrency and multi-stream predictions. The ``count`` longest nodes are listed for each
     of the first graphs."""
     click.echo(describe_run(result))
-    print_facts(result.run)
-    print_recorded_captures(result.run)
+    print_facts(result)
+    print_recorded_captures(result)
     print_figures([(result.name, figures)])
     for table in tables[:_MAX_GRAPHS]:
         graph = table.graph.id
@@ -126,9 +126,9 @@ _MAX_CAPTURES: Final = 20
 """Maximum number of listed captures: a server has hundreds."""
 
 
-def print_facts(run: Run) -> None:
+def print_facts(result: RunComparison) -> None:
     """Print workload, mode, status, machine, software and sources of a run."""
-    manifest = run.manifest
+    run, manifest = result.run, result.run.manifest
     work, machine, rank = manifest.workload, manifest.environment, manifest.job_rank
     facts = {
         "workload": f"{work.name} ({work.factory}), "
@@ -139,9 +139,9 @@ def print_facts(run: Run) -> None:
             else {}
         ),
         "iterations": f"{work.warmup} warm-up, {work.iterations} clean, "
-        f"{work.traced_iterations} traced"
+        f"{result.traced_steps} traced"
         if run.recording is None
-        else describe_steps(run, run.recording),
+        else describe_steps(run, run.recording, result.traced_steps),
         "mode": manifest.mode.value + ("" if rank is None else f", rank {format_count(rank)}"),
         **_format_ranks(manifest),
         "status": manifest.status,
@@ -214,13 +214,13 @@ def _list_eager_sentences(run: Run) -> tuple[str, ...]:
     return describe_eager_steps(report)
 
 
-def print_recorded_captures(run: Run) -> None:
+def print_recorded_captures(result: RunComparison) -> None:
     """Print the captures; nothing for a run that was not recorded."""
-    recording = run.recording
+    run, recording = result.run, result.run.recording
     if recording is None:
         return
     print_heading(f"Recorded captures; step boundary: {recording.boundary or 'none'}")
-    for note in (*list_recording_notes(run), *_list_eager_sentences(run)):
+    for note in (*list_recording_notes(run, result.traced_steps), *_list_eager_sentences(run)):
         print_text(note)
     if recording.graphs:
         print_rows(CAPTURE_COLUMNS, recording.graphs[:_MAX_CAPTURES])
