@@ -192,7 +192,6 @@ def _list_graph_classes() -> list[Any]:
 def _watch_class(graph_class: Any, watcher: Watcher, earlier: ReplayCounter) -> Callable[[], None]:
     replacement = _build_methods(graph_class, watcher, earlier)
     originals = {name: getattr(graph_class, name) for name in replacement}
-    setattr(graph_class, COUNTER, earlier)
     for name, method in replacement.items():
         setattr(graph_class, name, method)
 
@@ -201,7 +200,6 @@ def _watch_class(graph_class: Any, watcher: Watcher, earlier: ReplayCounter) -> 
             # A replacement by the program stays and calls this one, which passes the call on.
             if getattr(graph_class, name) is method:
                 setattr(graph_class, name, originals[name])
-        delattr(graph_class, COUNTER)
 
     return stop
 
@@ -248,7 +246,7 @@ def _build_replay(
         try:
             counter = self._graphviz_dash_counter
         except AttributeError:
-            # The watcher has stopped, but the program kept the method.
+            # A default in the class would prevent Python from caching where the attribute is.
             counter = earlier
         counter.replays = replays = counter.replays + 1
         note = counter.note

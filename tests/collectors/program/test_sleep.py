@@ -256,3 +256,19 @@ def test_a_sleeping_graph_calls_nothing_but_torch(tmp_path: Path) -> None:
     _, lines = record(tmp_path / "run", COUNT_CALLS, *ORDINARY)
     # The recorder's replay and the fake torch's.
     assert lines == [f"{list(range(1, 9))} {10 * 8 * 2}"]
+
+
+CLASS_ATTRIBUTE = """
+g = captured()
+def replay():
+    g.replay()
+for _ in range(100): replay()
+for each in dis.get_instructions(G.replay, adaptive=True):
+    if each.argval == "_graphviz_dash_counter": print(each.opname)
+"""
+
+
+def test_python_caches_the_place_of_a_counter(tmp_path: Path) -> None:
+    """A default in the class prevents this."""
+    _, lines = record(tmp_path / "run", f"import dis{CLASS_ATTRIBUTE}", *ORDINARY)
+    assert lines == ["LOAD_ATTR_INSTANCE_VALUE"]
