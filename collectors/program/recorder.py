@@ -183,7 +183,7 @@ class ProgramRecorder:
             self._profilers,
         )
         self._progress = ProgressFiles(folder)
-        self._series = StepSeries()
+        self._series = StepSeries(self._clock)
         self._ended = self._gave_up = False
         self._flushes = 0
         self._earlier = earlier
@@ -544,12 +544,13 @@ class ProgramRecorder:
             for capture in others
             if capture.counter.replays - capture.steady_from >= PATIENCE
         ]
-        if self._sleeping.is_active or not sleeping:
+        if self._sleeping.is_active or (others and not sleeping):
             return
         for capture, candidate in ticking:
             if candidate == anchor:
                 # Its predecessor may sleep.
                 capture.counter.follows = None
+                capture.counter.end_plain_step = self._series.end_anchor_step
         self._sleeping.begin(sleeping, self._clock.steps)
         for capture in others:
             # A graph that does not sleep wakes all others at its next replay.
@@ -565,7 +566,7 @@ class ProgramRecorder:
         self._sleeping.handle_next_replays()
         self._sleeping.end()
         for capture in tuple(self._captures.values()):
-            capture.counter.tick = None
+            capture.counter.tick = capture.counter.end_plain_step = None
         # Last: sleeping graphs did not update it.
         self._previous.clear()
         number = None if is_ticking else self.loop.log.find_last_replay(get_ident())

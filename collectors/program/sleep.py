@@ -21,7 +21,7 @@ class SleepingGraphs:
 
     def __init__(self) -> None:
         self.is_active = False
-        """Some graphs sleep."""
+        """The program has settled, so that graphs may sleep."""
         self._counters: tuple[ReplayCounter, ...] = ()
         self._replays: list[int] = []
         self._steps = 0

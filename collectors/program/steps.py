@@ -17,6 +17,7 @@ from threading import get_ident
 from time import perf_counter_ns
 from typing import Final
 
+from collectors.program.loop.events import EventKind, Note
 from graphviz_dash.model.recording import BoundaryKind
 
 PATIENCE: Final = 16
@@ -29,6 +30,7 @@ the previous one, which warmed up, is silent."""
 BOUNDED: Final = (BoundaryKind.EXPLICIT, BoundaryKind.OPTIMIZER)
 """Kinds with explicit ends: all replays between two ends belong to one step."""
 
+_STEP: Final = int(EventKind.STEP)
 _ORDER: Final = {kind: number for number, kind in enumerate(BoundaryKind)}
 
 
@@ -39,6 +41,7 @@ class StepSeries:
     """
 
     __slots__ = (
+        "_clock",
         "drain_ns",
         "is_special",
         "last",
@@ -48,7 +51,8 @@ class StepSeries:
         "times",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, clock: StepClock) -> None:
+        self._clock = clock
         self.is_special = True
         """The end of a step may need more than a time."""
         self.plain_steps = 0
@@ -78,6 +82,25 @@ class StepSeries:
             self.last = now
         return now
 
+    def end_anchor_step(self, note: Note) -> bool:
+        """Count and record a step that the anchor ends now if its end only adds a time.
+
+        Returns False without counting anything otherwise. Raises nothing. A single function with
+        few objects, because each one may delay the program by a microsecond.
+        """
+        clock, thread = self._clock, get_ident()
+        if not self.plain_steps or self.is_special or thread != clock.thread:
+            return False
+        now = perf_counter_ns()
+        self.plain_steps -= 1
+        self.since_capture += 1
+        clock.steps += 1
+        if self.drain_ns is None:
+            self.times.append(now - self.last)
+            self.last = now
+        note((_STEP, 0, thread, now, now))
+        return True
+
     def add_time(self, now: int) -> None:
         """Add the time of the step that ends now."""
         self.times.append(now - self.last)
@@ -92,7 +115,23 @@ class StepSeries:
 
 class StepClock:
     """Converts ticks into steps. Calls ``ended`` at the end of each step, in the anchor's thread,
-    and ``began`` at the first step of a new anchor."""
+    and ``began`` at the first step of a new anchor.
+
+    In slots, because an access to each one delays the program.
+    """
+
+    __slots__ = (
+        "_began",
+        "_ended",
+        "_is_ending",
+        "_others",
+        "_others_step",
+        "anchor",
+        "boundary",
+        "boundary_kind",
+        "steps",
+        "thread",
+    )
 
     def __init__(self, ended: Callable[[], None], began: Callable[[], None]) -> None:
         self.boundary_kind: BoundaryKind | None = None

@@ -58,12 +58,14 @@ class ReplayCounter:
     records each launch as an event of the graph ``number``, or None. ``timed_at``: next replay to
     time on the GPU. ``tick``: candidate for the end of a step if the replay follows that of
     ``follows``, or any if that is None. None if unknown. ``step``: number of the step in which it
-    ticked last.
+    ticked last. ``end_plain_step``: ends a step at each replay, while no other graph's replays are
+    handled, and returns False without doing so if more is needed. None otherwise.
     """
 
     __slots__ = (
         "_graph",
         "awake",
+        "end_plain_step",
         "follows",
         "id",
         "note",
@@ -86,6 +88,7 @@ class ReplayCounter:
         self.tick: ReplayTick | None = None
         self.step = -1
         self.follows: ReplayCounter | None = None
+        self.end_plain_step: Callable[[Note], bool] | None = None
         self._graph = weakref.ref(graph) if graph is not None else None
 
     @property
@@ -251,7 +254,9 @@ def _build_replay(
         counter.replays = replays = counter.replays + 1
         note = counter.note
         timer: _FirstLaunch | ReplayTimer | None = None
-        if counter.awake:
+        if counter.awake and (
+            note is None or (end_step := counter.end_plain_step) is None or not end_step(note)
+        ):
             watcher.record_replay(counter)
             if replays == 1 and note is not None:
                 timer = _FirstLaunch(watcher, counter)

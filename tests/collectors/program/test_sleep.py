@@ -50,6 +50,14 @@ for i in range(300):
     for g in graphs: g.replay()
     told.append(sleeping())
 """
+ONE_GRAPH = """
+graphs = [captured()]
+for i in range(300):
+    graphs[0].replay()
+    told.append(sleeping())
+    if i % 100 == 99: graphs.append(captured_at(0))
+    if i == 250: graphs[1].replay()
+"""
 PLACES = """
 graphs = [captured_at(number) for number in range(4)]
 for i in range(300):
@@ -144,6 +152,7 @@ def _list_results(folder: Path, recording: Recording) -> dict[str, Any]:
     ("program", "sleeps"),
     [
         pytest.param(LAYERS, {"[]", "[1, 2, 3]"}, id="layers of one place"),
+        pytest.param(ONE_GRAPH, {"[]"}, id="one graph"),
         pytest.param(PLACES, {"[]", "[1, 2, 3]"}, id="layers of several places"),
         pytest.param(OPTIMIZERS, {"[]", "[2]"}, id="optimizers in graphs"),
         pytest.param(NEW_CAPTURE, {"[]", "[1, 2]", "[0, 2, 3]"}, id="another capture"),
@@ -237,7 +246,7 @@ def test_the_predecessor_of_a_graph_is_known_after_sleep(tmp_path: Path) -> None
 
 
 COUNT_CALLS = """
-graphs = [captured() for _ in range(9)]
+graphs = [captured() for _ in range(GRAPHS)]
 for i in range(200):
     for g in graphs: g.replay()
 calls = 0
@@ -246,16 +255,19 @@ def count(frame, event, _):
     calls += event == "call"
 sys.setprofile(count)
 for i in range(10):
-    for g in graphs[1:]: g.replay()
+    for g in graphs: g.replay()
 sys.setprofile(None)
 print(sleeping(), calls)
 """
 
 
-def test_a_sleeping_graph_calls_nothing_but_torch(tmp_path: Path) -> None:
-    _, lines = record(tmp_path / "run", COUNT_CALLS, *ORDINARY)
-    # The recorder's replay and the fake torch's.
-    assert lines == [f"{list(range(1, 9))} {10 * 8 * 2}"]
+@pytest.mark.parametrize("graphs", [1, 9])
+def test_a_step_of_a_settled_program_calls_one_function_more_than_its_replays(
+    tmp_path: Path, graphs: int
+) -> None:
+    _, lines = record(tmp_path / "run", COUNT_CALLS.replace("GRAPHS", str(graphs)), *ORDINARY)
+    # Each replay has the recorder's function and the fake torch's.
+    assert lines == [f"{list(range(1, graphs))} {10 * (2 * graphs + 1)}"]
 
 
 CLASS_ATTRIBUTE = """
