@@ -158,7 +158,7 @@ def test_workers_have_part_of_it_and_each_row_leads_to_its_event(
     ],
 )
 def test_several_processes_read_odd_text_like_one(tmp_path: Path, old: str, new: str) -> None:
-    text = mixed(300).text()
+    text = mixed(100).text()
     assert old in text
     path = tmp_path / "t.json"
     for place in (0, text.rindex(old)):  # everywhere, and at the end only
@@ -172,7 +172,7 @@ def test_several_processes_read_odd_text_like_one(tmp_path: Path, old: str, new:
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.999])
 def test_a_cut_trace_is_read_up_to_the_cut_by_several_too(tmp_path: Path, share: float) -> None:
-    whole = mixed(300).write(tmp_path / "t.json.gz").read_bytes()
+    whole = mixed(100).write(tmp_path / "t.json.gz").read_bytes()
     path = tmp_path / "cut.json.gz"
     path.write_bytes(whole[: int(len(whole) * share)])
     alone, together = read_trace(path, processes=1), read_trace(path, processes=2)
