@@ -13,6 +13,7 @@ from msgspec import Struct
 from graphviz_dash.analysis.ledger.graphs import GraphLedger
 from graphviz_dash.analysis.ledger.memory import LedgerPart, MemoryLedger
 from graphviz_dash.analysis.ledger.startup import StartupLedger, TimePart
+from graphviz_dash.analysis.memory.captured_pools import predict_pool_reduction
 from graphviz_dash.analysis.memory.executables import estimate_executables
 from graphviz_dash.analysis.memory.report import DRIVER_CHUNK
 from graphviz_dash.model.graph import NodeKind
@@ -118,9 +119,15 @@ def find_savings(
 
 
 def sum_without(
-    graphs: Sequence[GraphLedger], names: Iterable[str], kernels: Mapping[str, frozenset[str]]
+    graphs: Sequence[GraphLedger],
+    names: Iterable[str],
+    kernels: Mapping[str, frozenset[str]],
+    pool_reduction: int | None = None,
 ) -> tuple[int, int]:
     """Return the bytes and ns that the captures of ``names`` added, with their warm-ups.
+
+    ``pool_reduction``, if known, replaces the growth of their pool, part of which others would
+    cause without them.
 
     Excludes loading of ``kernels`` (of each graph) that other graphs need too, and the first graph
     of the program and of each function, in whose place another one would load the same kernels and
@@ -138,10 +145,12 @@ def sum_without(
     usual_ns = _get_median(
         [graph.total_ns for graph in graphs[1:] if graph.total_ns and not new_kernels[graph.graph]]
     )
-    size = time = 0
+    size, time = pool_reduction or 0, 0
     for graph in graphs[1:]:
         if graph.graph in selection:
             size += (graph.added_bytes or 0) + max(graph.warm_up_bytes or 0, 0)
+            if pool_reduction is not None and graph.reserved_bytes is not None:
+                size -= graph.pool_growth_bytes or 0
             time += (graph.total_ns or 0) + (graph.first_launch_ns or 0)
             if usual_ns is not None and (new := new_kernels[graph.graph]):
                 loading_ns = max((graph.total_ns or 0) - usual_ns, 0)
@@ -185,6 +194,8 @@ class UnusedGraphs(Struct, frozen=True):
     """Device memory that they and their warm-ups added, in bytes. None without a ledger."""
     saved_ns: int | None
     """Start-up time that they and their warm-ups added, in ns. None without a ledger."""
+    has_simulation: bool
+    """The pool in ``saved_bytes`` is that of a simulation without them."""
 
 
 def measure_unused_graphs(run: Run, graphs: Sequence[GraphLedger]) -> UnusedGraphs | None:
@@ -198,13 +209,17 @@ def measure_unused_graphs(run: Run, graphs: Sequence[GraphLedger]) -> UnusedGrap
         return None
     names = tuple(graph.graph for graph in idle_graphs)
     costs = [cost for cost in (run.loop.graphs if run.loop else ()) if cost.graph in {*names}]
-    size, time = sum_without(graphs, names, list_kernels(run)) if graphs else (None, None)
+    size = time = pool_reduction = None
+    if graphs:
+        pool_reduction = predict_pool_reduction(run, {*names})
+        size, time = sum_without(graphs, names, list_kernels(run), pool_reduction)
     return UnusedGraphs(
         graphs=names,
         capture_ns=sum(graph.capture_ns for graph in idle_graphs),
         pool_bytes=sum(cost.exclusive_bytes or 0 for cost in costs),
         saved_bytes=size,
         saved_ns=time,
+        has_simulation=pool_reduction is not None,
     )
 
 
@@ -215,7 +230,7 @@ def _find_unused(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
             SavingAction.UNUSED_GRAPHS,
             cost.saved_bytes,
             cost.saved_ns,
-            SavingBasis.MEASUREMENT,
+            SavingBasis.PREDICTION if cost.has_simulation else SavingBasis.MEASUREMENT,
             cost.graphs,
         )
 

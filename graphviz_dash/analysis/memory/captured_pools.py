@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from msgspec import Struct
@@ -87,6 +88,38 @@ def build_family_pool(run: Run, family: int) -> FamilyPool | Missing:
     growth_bytes = sum(cost.pool_growth_bytes or 0 for cost in loop.graphs if cost.graph in keys)
     pool = FamilyPool(family, tuple(captures), pool_bytes, growth_bytes)
     return _explain(obstacle) if obstacle else pool
+
+
+def predict_pool_reduction(run: Run, graphs: AbstractSet[str]) -> int | None:
+    """Predict by how many bytes the pools shrink without ``graphs``.
+
+    None unless they are all graphs of some sizes, in families with separate pools that can be
+    simulated.
+    """
+    reduction, pools, remaining = 0, set(), set(graphs)
+    costs = {} if run.loop is None else {cost.graph: cost for cost in run.loop.graphs}
+    for index, family in enumerate(run.loop.families if run.loop is not None else ()):
+        kept_members = [member for member in family.members if not graphs & {*member.graphs}]
+        removed_graphs = {graph for member in family.members for graph in member.graphs}
+        removed_graphs -= {graph for member in kept_members for graph in member.graphs}
+        if not removed_graphs:
+            continue
+        pool, axis = build_family_pool(run, index), family.size_axis
+        name = next(costs[graph].pool for graph in removed_graphs)
+        if isinstance(pool, Missing) or name in pools or not removed_graphs <= graphs:
+            return None
+        sizes = [
+            member.key[axis]
+            for member in kept_members
+            if member.key is not None and axis is not None
+        ]
+        prediction = pool.predict(sizes)
+        if isinstance(prediction, Missing):
+            return None
+        pools.add(name)
+        remaining -= removed_graphs
+        reduction += pool.reserved_bytes - prediction
+    return None if remaining else reduction
 
 
 def simulate_pool(captures: Iterable[PoolCapture]) -> int:

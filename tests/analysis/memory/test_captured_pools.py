@@ -8,7 +8,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.memory.captured_pools import FamilyPool, build_family_pool
+from graphviz_dash.analysis.ledger.graphs import build_graph_ledgers
+from graphviz_dash.analysis.ledger.savings import measure_unused_graphs
+from graphviz_dash.analysis.memory.captured_pools import (
+    FamilyPool,
+    build_family_pool,
+    predict_pool_reduction,
+)
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.ledger import Ledger
@@ -141,3 +147,28 @@ def test_a_pool_that_the_simulation_does_not_reproduce_is_not_predicted(tmp_path
         missing = build_family_pool(case, 0)
         assert isinstance(missing, Missing)
         assert missing.reason == reason
+
+
+def test_a_pool_without_its_largest_size_grows_for_the_next_one(tmp_path: Path) -> None:
+    unit, sizes = 2_048, (8, 16, 24, 32, 48)
+    program = Program(unit).capture(sizes[::-1])
+    run = record(make_server(tmp_path, sizes=sizes, requests=(8, 16, 24) * 20), program)
+    assert run.ledger is not None
+    assert run.loop is not None
+    run = replace(run, ledger=replace(run.ledger, samples=()))
+    by_size = {
+        member.key[0]: member.graphs for member in run.loop.families[0].members if member.key
+    }
+    growth = {cost.graph: cost.pool_growth_bytes or 0 for cost in run.loop.graphs}
+    unused = measure_unused_graphs(run, build_graph_ledgers(run))
+    assert unused is not None
+    assert {*unused.graphs} == {*by_size[32], *by_size[48]}
+    truth = Program(unit).capture((24, 16, 8)).pool.reserved_bytes
+    assert unused.saved_bytes == program.pool.reserved_bytes - truth > 0
+    assert unused.has_simulation
+    # The captures of 24 grow the pool then, so the sum of growths is too large.
+    assert unused.saved_bytes < sum(growth[graph] for graph in unused.graphs)
+    assert predict_pool_reduction(run, {*by_size[8]}) == 0
+    # Other graphs, or a run without operations, cannot be simulated.
+    assert predict_pool_reduction(run, {*by_size[8], "another"}) is None
+    assert predict_pool_reduction(replace(run, ledger=None), {*by_size[8]}) is None
