@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.loop.size_times import interpolate_times
 from graphviz_dash.analysis.sample_statistics import Spread
@@ -280,18 +281,45 @@ def recommend_ladder(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missi
 
 def _find_smallest(basis: LadderBasis, limits: Budget, fastest: LadderPoint) -> LadderPoint:
     """Find the fewest sizes that are not measurably slower than ``fastest``."""
+    smallest = fastest
     for point in basis.points:
         if len(point.sizes) >= len(fastest.sizes):
             break
-        use = point.use
-        if (
-            use.total_ns <= fastest.use.total_ns * (1 + _MAX_LOSS_SHARE)
-            and is_within_memory(use.memory_bytes, limits)
-            and (limits.startup_ns is None or use.startup_ns <= limits.startup_ns)
-            and not is_loss_significant(basis.halves, point.sizes, fastest.sizes)
-        ):
-            return point
-    return fastest
+        if _is_as_fast(basis, limits, point, fastest):
+            smallest = point
+            break
+    if limits.memory_bytes is None and limits.startup_ns is None:
+        return smallest
+    # Points are the best without limits, so a limit may need other sizes.
+    low, high = 0, len(smallest.sizes)
+    while low < high:
+        count = (low + high) // 2
+        ladder = find_best_ladder(
+            basis.candidate_problem,
+            replace(limits, graphs=count),
+            basis.best_by_count,
+            basis.memory,
+        )
+        sizes = fastest.sizes if ladder is None else ladder.sizes
+        candidate = build_point(basis.problem, basis.times, basis.memory, sizes)
+        if len(sizes) <= count and _is_as_fast(basis, limits, candidate, fastest):
+            smallest, high = candidate, len(sizes)
+        else:
+            low = count + 1
+    return smallest
+
+
+def _is_as_fast(
+    basis: LadderBasis, limits: Budget, point: LadderPoint, fastest: LadderPoint
+) -> bool:
+    """Check whether a set is within the limits and not measurably slower than the fastest."""
+    use = point.use
+    return (
+        use.total_ns <= fastest.use.total_ns * (1 + _MAX_LOSS_SHARE)
+        and is_within_memory(use.memory_bytes, limits)
+        and (limits.startup_ns is None or use.startup_ns <= limits.startup_ns)
+        and not is_loss_significant(basis.halves, point.sizes, fastest.sizes)
+    )
 
 
 def _select_front(points: tuple[LadderPoint, ...]) -> tuple[LadderPoint, ...]:

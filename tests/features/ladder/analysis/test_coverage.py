@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from graphviz_dash.features.ladder.analysis.ladder_advice import (
     recommend_ladder,
 )
 from graphviz_dash.features.ladder.analysis.ladder_inputs import build_ladder_data
-from graphviz_dash.features.ladder.analysis.ladder_problem import Budget
+from graphviz_dash.features.ladder.analysis.ladder_problem import Budget, compute_ladder_cost
 from graphviz_dash.features.ladder.narrative import (
     describe_coverage,
     describe_memory_method,
@@ -269,6 +270,12 @@ def test_memory_is_predicted_from_recorded_allocations(tmp_path: Path, unit: int
             assert advice.use.memory_bytes <= budget.memory_bytes
             assert advice.smallest.use.memory_bytes <= budget.memory_bytes
             assert advice.ladder.sizes
+            # No smaller set of up to two sizes is as fast as the fastest within the limit.
+            for count in range(min(len(advice.smallest.sizes), 3)):
+                for sizes in combinations(basis.problem.sizes.tolist(), count):
+                    cost = compute_ladder_cost(basis.problem, sizes)
+                    if cost.total_ns <= advice.use.total_ns:
+                        assert (basis.memory.predict(sizes) or 0) > budget.memory_bytes
 
 
 def compute_memory(unit: int, sizes: tuple[int, ...], family: FamilyReport) -> int:
