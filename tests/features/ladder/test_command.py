@@ -3,9 +3,11 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from graphviz_dash.units import format_bytes
 from tests.cli.fixtures import Invoke
 from tests.experiments import make_experiment
 from tests.loops import make_segmented, make_server, traffic
@@ -74,6 +76,25 @@ def test_the_options_to_paste_follow_the_answer(invoke: Invoke, sample: str, opt
     assert lines[0].startswith("Graphs for ")
     # The answer has five lines of 80 columns; the option is never folded.
     assert lines.index(option) == 5
+
+
+def test_a_set_has_one_memory_with_and_without_a_budget(invoke: Invoke) -> None:
+    def read(*options: str) -> dict[str, Any]:
+        out = invoke("ladder", str(SAMPLES / "recorded-sglang"), "--json", *options).out
+        advice: dict[str, Any] = json.loads(out)["advice"]
+        return advice
+
+    memory: dict[tuple[int, ...], int] = {}
+    for limit in (None, 24 << 20, 10 << 20, 3 << 20):
+        advice = read(*(() if limit is None else ("--memory", str(limit))))
+        for name in ("current", "best", "smallest"):
+            use = advice[name]
+            assert memory.setdefault(tuple(use["sizes"]), use["memory"]) == use["memory"]
+            assert name == "current" or limit is None or use["memory"] <= limit
+        saved = advice["current"]["memory"] - advice["smallest"]["memory"]
+        assert f": {format_bytes(saved)} and " in advice["sentence"]
+        assert len(advice["smallest"]["sizes"]) <= len(advice["best"]["sizes"])
+    assert len(memory) > 4
 
 
 def test_missing_advice_has_a_reason(invoke: Invoke, tmp_path: Path) -> None:
