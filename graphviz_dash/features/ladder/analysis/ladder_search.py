@@ -24,7 +24,6 @@ from graphviz_dash.features.ladder.analysis.ladder_problem import (
     Budget,
     Ladder,
     LadderProblem,
-    find_places,
 )
 from graphviz_dash.features.ladder.analysis.memory_search import find_fitting_path, is_within_memory
 from graphviz_dash.features.ladder.analysis.set_memory import SetMemory
@@ -58,8 +57,8 @@ class LaddersByCount(Struct, frozen=True):
         )
 
 
-_TRIAL_SHARES: Final = (1.0, 0.8, 0.6, 0.4, 0.2)
-"""Shares of a limit of memory for the extrapolated memory, if the simulation takes too long."""
+_TRIAL_SIZES: Final = 16
+"""Number of largest sizes to try if the search by simulation ends early."""
 
 
 def find_best_ladder(
@@ -79,24 +78,35 @@ def find_best_ladder(
     if ladder is None or is_within_memory(memory.predict(ladder.sizes), budget):
         return ladder
     path = _build_path(problem)
-    trials = _generate_trials(problem, budget, by_count)
+    trials = _generate_trials(problem, budget, memory)
     result = find_fitting_path(problem, path, budget, memory, trials)
     if result is None:
         return None
     return Ladder(tuple(problem.sizes[result.places].tolist()), result.total_ns, result.bound_ns)
 
 
-def _generate_trials(
-    problem: LadderProblem, budget: Budget, by_count: LaddersByCount | None
-) -> Iterator[Ints]:
-    """Generate ladders that may be within a limit of memory."""
+def _generate_trials(problem: LadderProblem, budget: Budget, memory: SetMemory) -> Iterator[Ints]:
+    """Generate ladders that may be within a limit of memory: single sizes, and for several of those
+    within it as the largest size, a bisection over the number of graphs."""
     yield np.zeros(0, dtype=np.int64)
-    yield from np.arange(len(problem.sizes))[:, None]
-    for share in _TRIAL_SHARES:
-        limit = round((budget.memory_bytes or 0) * share)
-        ladder = _find_summed_ladder(problem, replace(budget, memory_bytes=limit), by_count)
-        if ladder is not None:
-            yield find_places(problem, ladder.sizes)
+    number = len(problem.sizes)
+    max_count = number if budget.graphs is None else budget.graphs
+    yield from np.arange(number)[:, None][: number * min(max_count, 1)]
+    sizes = problem.sizes.tolist()
+    largest = [n for n in range(number) if is_within_memory(memory.predict((sizes[n],)), budget)]
+    selection = np.linspace(0, len(largest) - 1, min(len(largest), _TRIAL_SIZES)).round()
+    for last in (largest[int(row)] for row in selection):
+        part = problem.select(np.arange(last + 1))
+        ladders = find_ladders_by_count(part, max_count).places
+        low, high = 0, len(ladders) - 1
+        while low <= high:
+            middle = (low + high) // 2
+            places = ladders[middle]
+            yield places
+            if is_within_memory(memory.predict(part.sizes[places].tolist()), budget):
+                low = middle + 1
+            else:
+                high = middle - 1
 
 
 def _find_summed_ladder(

@@ -197,3 +197,37 @@ def test_an_early_end_returns_a_set_within_the_memory(
     assert not early.is_best
     assert early.bound_ns <= best.total_ns < early.total_ns
     assert (memory.predict(early.sizes) or 0) <= limit
+
+
+def test_an_early_end_among_many_sizes_is_close_to_its_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_search, "_MAX_CAPTURES", 100)
+    draw = np.random.default_rng(3)
+    pool = build_pool(tmp_path, KIB)
+    memory, count = make_memory(pool, draw), 48
+    problem = LadderProblem(
+        sizes=np.arange(count) + 1,
+        replay_ns=100 + np.arange(count) + draw.random(count),
+        exclusive_bytes=np.full(count, 1e5),
+        pool_bytes=np.full(count, 1e7),
+        startup_ns=np.full(count, 10.0),
+        requests=np.arange(count) + 1,
+        counts=draw.integers(1, 30, count).astype(float),
+        fallback_ns=np.full(count, 400.0),
+    )
+    limit = round(0.8 * (memory.predict(SIZES) or 0))
+    ladder = find_best_ladder(problem, Budget(memory_bytes=limit), None, memory)
+    assert ladder is not None
+    assert not ladder.is_best
+    assert (memory.predict(ladder.sizes) or 0) <= limit
+    assert ladder.total_ns <= 1.2 * ladder.bound_ns
+    singles = [
+        compute_ladder_cost(problem, (size,)).total_ns
+        for size in problem.sizes.tolist()
+        if (memory.predict((size,)) or 0) <= limit
+    ]
+    assert ladder.total_ns < min(singles)
+    none = find_best_ladder(problem, Budget(0, limit), None, memory)
+    assert none is not None
+    assert none.sizes == ()
