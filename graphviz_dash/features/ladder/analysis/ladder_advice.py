@@ -22,6 +22,7 @@ from graphviz_dash.features.ladder.analysis.ladder_data import (
 from graphviz_dash.features.ladder.analysis.ladder_gain import (
     JudgedHalf,
     build_judged_halves,
+    choose_half_ladders,
     compute_gain_interval,
     is_loss_significant,
 )
@@ -250,6 +251,7 @@ def recommend_ladder(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missi
     today_use = memory.correct(compute_ladder_cost(problem, data.current_sizes), data.current_sizes)
     fastest = build_point(problem, times, memory, ladder.sizes)
     smallest = _find_smallest(basis, limits, fastest)
+    half_ladders = choose_half_ladders(basis.halves, limits, memory)
     gain_ns = (today_use.total_ns - fastest.use.total_ns) / len(data.requests)
     sampled = set(times.sizes.tolist())
     smallest_gain_ns = (today_use.total_ns - smallest.use.total_ns) / len(data.requests)
@@ -259,10 +261,10 @@ def recommend_ladder(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missi
         current_use=today_use,
         ladder=ladder,
         use=fastest.use,
-        gain_interval=compute_gain_interval(basis.halves, limits, memory, ladder.sizes, gain_ns),
+        gain_interval=compute_gain_interval(basis.halves, half_ladders, ladder.sizes, gain_ns),
         smallest=smallest,
         smallest_interval=compute_gain_interval(
-            basis.halves, limits, memory, smallest.sizes, smallest_gain_ns
+            basis.halves, half_ladders, smallest.sizes, smallest_gain_ns
         ),
         front=_select_front(basis.points),
         interpolated=tuple(size for size in ladder.sizes if size not in sampled),

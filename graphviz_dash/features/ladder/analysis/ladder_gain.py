@@ -25,6 +25,7 @@ from graphviz_dash.features.ladder.analysis.ladder_data import (
 )
 from graphviz_dash.features.ladder.analysis.ladder_problem import (
     Budget,
+    Ladder,
     LadderProblem,
     find_padded_places,
     find_places,
@@ -74,10 +75,18 @@ def build_judged_halves(
     )
 
 
+def choose_half_ladders(
+    halves: Sequence[JudgedHalf], budget: Budget, memory: SetMemory
+) -> tuple[Ladder | None, ...]:
+    """Choose the best ladder of each half within ``budget``; None if a half has none."""
+    return tuple(
+        find_best_ladder(half.choice_problem, budget, half.best_by_count, memory) for half in halves
+    )
+
+
 def compute_gain_interval(
     halves: Sequence[JudgedHalf],
-    budget: Budget,
-    memory: SetMemory,
+    half_ladders: Sequence[Ladder | None],
     sizes: Sequence[int],
     gain_ns: float,
 ) -> Spread:
@@ -89,9 +98,8 @@ def compute_gain_interval(
     "Double/debiased machine learning", 2018).
     """
     gains, cross_fitted_gains = [np.full(1, gain_ns)], [np.full(1, gain_ns)]
-    for half in halves:
+    for half, half_ladder in zip(halves, half_ladders, strict=True):
         gains.append((half.current_ns - _compute_totals(half, sizes)) / half.requests)
-        half_ladder = find_best_ladder(half.choice_problem, budget, half.best_by_count, memory)
         if half_ladder is not None:
             cross_fitted_gains.append(
                 (half.current_ns - _compute_totals(half, half_ladder.sizes)) / half.requests
