@@ -1,26 +1,30 @@
+from __future__ import annotations
+
 import gc
 import logging
 import os
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import settings
-from playwright.sync_api import Browser, Playwright, sync_playwright
 
 from graphviz_dash.ingest.processes import PROCESSES_VARIABLE
 from tests.chromium import CHROMIUM_OPTIONS, system_chromium
 from tests.compiled import begin_with_own_part
 from tests.order import LongestFirst, in_order
-from tests.samples_once import samples_once
 
-# Fixtures that tests of several folders share.
-pytest_plugins = (
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Playwright
+
+_FIXTURES: Final = (
     "tests.cli.fixtures",
     "tests.ui.fixtures",
     "tests.ui.components.fixtures",
     "tests.ui.views.fixtures",
 )
+"""Fixtures that tests of several folders share."""
 
 # A slow machine is no failure: what is slow is measured in benchmarks/, not here.
 # The same examples each time: a change is judged by what it changed, not by luck.
@@ -40,6 +44,16 @@ os.environ["POLARS_MAX_THREADS"] = "1"
 
 # So would processes that read parts of a trace; what they do is tested where they are asked for.
 os.environ[PROCESSES_VARIABLE] = "1"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Import shared fixtures, except in the process that distributes tests to others: those start
+    when it has imported everything.
+    """
+    distributes = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
+    if not distributes or config.getoption("collectonly"):
+        for name in _FIXTURES:
+            config.pluginmanager.import_plugin(name)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -87,6 +101,8 @@ def _samples_are_read_and_compared_once() -> Iterator[None]:
 
     Tests that read others load them again.
     """
+    from tests.samples_once import samples_once
+
     with samples_once():
         yield
 
@@ -104,6 +120,8 @@ def _no_disk_is_waited_for() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def driver() -> Iterator[Playwright]:
     """Start Playwright once per process, which refuses a second instance."""
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
         yield playwright
 
