@@ -18,6 +18,7 @@ from collectors.program.launcher import (
     run_program,
 )
 from graphviz_dash.errors import InputError, MissingRequirementError
+from tests.processes import restore_signals
 
 ROOT = Path(__file__).parents[3]
 
@@ -47,6 +48,7 @@ sys.exit(exit_like(ended.returncode))
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A folder with a torch, a hook, and a parent that runs a program under it."""
+    restore_signals()
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text("name = 'a torch'\n")
     (tmp_path / "a_hook.py").write_text(HOOK)
