@@ -57,7 +57,8 @@ def _describe_eager_mode(report: LoopReport, mode: StepMode) -> str:
     sizes = format_amount(family, format_size_range(mode.sizes_above))
     reason = f"{sizes} exceeded the largest graph, {format_count(largest)}"
     if mode.steps_above == mode.steps:
-        return f"{steps} because {reason}."
+        gain = " They wait for the GPU, so larger graphs save little." if mode.is_gpu_bound else ""
+        return f"{steps} because {reason}.{gain}"
     remainder = format_count(mode.steps - mode.steps_above)
     return f"{steps}: {format_count(mode.steps_above)} because {reason}; {remainder} excluded."
 

@@ -47,6 +47,8 @@ class StepMode(Struct, frozen=True):
     time_share: float | None
     """Share of the time of all steps, 0 to 1, by median intervals per size. None if not recorded.
     """
+    is_gpu_bound: bool
+    """Most of them last as long as the GPU works, so that graphs would not make them faster."""
 
 
 def summarize_modes(
@@ -88,6 +90,7 @@ def summarize_modes(
                 requests=_find_range(columns.requests[mode_rows]),
                 step_time=_summarize_intervals(columns, mode_rows),
                 time_share=mode_ns / total_ns if total_ns > 0 and kind != CAPTURE else None,
+                is_gpu_bound=bool(columns.is_gpu_bound[mode_rows].mean() > 1 / 2),
             )
         )
     return tuple(modes)

@@ -73,6 +73,10 @@ def test_larger_graphs_do_not_help_if_the_gpu_is_the_slower_part(tmp_path: Path)
     assert "GPU executes the previous one" in summarize_loop(report)
     (eager,) = (mode for mode in report.modes if mode.kind is StepKind.FALLBACK)
     assert get_median(eager) == pytest.approx(gpu_ns(48), rel=0.03)
+    (sentence,) = describe_eager_steps(report)
+    assert sentence.endswith(
+        "exceeded the largest graph, 32. They wait for the GPU, so larger graphs save little."
+    )
     data = build_ladder_data(report, report.families[0])
     assert not isinstance(data, Missing)
     coverage = build_coverage(data)
