@@ -63,10 +63,6 @@ class PoolSimulation:
                 return None
         return self.finish(state)
 
-    def start(self) -> PartialPool:
-        """Return the pool before all captures."""
-        return PartialPool()
-
     def extend(self, before: PartialPool, size: int) -> PartialPool | None:
         """Add the next size in the order of captures. None if its captures cannot be predicted."""
         partial = PartialPool(before.pool.copy(), before.others, before.count)

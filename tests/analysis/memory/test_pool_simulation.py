@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from graphviz_dash.analysis.memory.captured_pools import FamilyPool, build_family_pool
+from graphviz_dash.analysis.memory.pool_simulation import PartialPool
 from graphviz_dash.analysis.memory.pool_states import (
     PREVIOUS,
     PoolCapture,
@@ -67,7 +68,7 @@ def test_partial_pools_agree_with_full_simulations(tmp_path: Path) -> None:
     assert isinstance(pool, FamilyPool)
     simulation = pool.simulate()
     starts = [(), (48,), (48, 20), (48, 20, 8), (40,), (40, 16)]
-    states = {(): simulation.start()}
+    states = {(): PartialPool()}
     for order in starts[1:]:
         extended = simulation.extend(states[order[:-1]], order[-1])
         assert extended is not None
